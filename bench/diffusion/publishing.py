@@ -3,8 +3,7 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
-from gating import svg
-from measuring import rows
+from measuring import rows, svg
 
 from diffusion import contenders, surface
 

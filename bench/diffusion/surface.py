@@ -12,8 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from gating import svg
-from measuring import rows
+from measuring import rows, svg
 
 from diffusion import striped, turns, workloads
 

@@ -5,8 +5,8 @@ SPDX-License-Identifier: Apache-2.0
 
 from pathlib import Path
 
-from gating import edges, svg
-from measuring import rows
+from gating import edges
+from measuring import rows, svg
 
 COLOURS = {
     "direct": "#8c8c8c",

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use catalog::{Catalog, Purpose};
+use catalog::{Names, Purpose};
 use repository::{Access, Lease, Repository};
 use transfer::{Credentials, Remote, RemoteCatalog, RemoteStore, TlsClient, read_secret};
 
@@ -57,10 +57,10 @@ pub fn connect(address: &str) -> Result<Remote> {
 /// The store behind a node.
 pub fn open_remote(remote: Remote, access: Access) -> Result<Arc<Repository>> {
     let settings = remote.welcome().clone();
-    let catalog: Arc<dyn Catalog> = Arc::new(RemoteCatalog::new(remote.clone()));
+    let catalog: Arc<dyn Names> = Arc::new(RemoteCatalog::new(remote.clone()));
     let lease = match access {
         Access::Read | Access::Inspect => Lease::begin_reading(catalog.clone())?,
         Access::Write | Access::Remove => Lease::begin(catalog.clone(), Purpose::Write)?,
     };
-    Ok(Arc::new(Repository::new(settings, Arc::new(RemoteStore::new(remote)), catalog, None, lease)))
+    Ok(Arc::new(Repository::remote(settings, Arc::new(RemoteStore::new(remote)), catalog, lease)))
 }

@@ -1,4 +1,4 @@
-//! The guarantees every engine of the catalog must keep: those of [`Catalog`], each as one function.
+//! The guarantees every engine of the catalog must keep: those of [`Names`] and [`LocalCatalog`], each as one function.
 //!
 //! An engine begins by passing [`suite`]. Each promise gets an empty catalog and a clock that stands still
 //! until the promise moves it.
@@ -20,10 +20,10 @@ use format::{
     VersionRecord,
 };
 
-use crate::{Catalog, Clock, Commit, Committed, Purpose, Result};
+use crate::{Clock, Commit, Committed, LocalCatalog, Purpose, Result};
 
 /// Runs every promise on a catalog of its own; panics on the first that is broken, after naming it.
-pub fn suite(make: impl Fn(Clock) -> Arc<dyn Catalog>) {
+pub fn suite(make: impl Fn(Clock) -> Arc<dyn LocalCatalog>) {
     let themes = [
         sessions::PROMISES,
         containers::PROMISES,
@@ -56,14 +56,14 @@ const LEASE_MS: u64 = 1000;
 
 /// A catalog under test with its clock, a session that writes, and shorthands for its calls.
 struct Fixture<'a> {
-    make: &'a dyn Fn(Clock) -> Arc<dyn Catalog>,
-    catalog: Arc<dyn Catalog>,
+    make: &'a dyn Fn(Clock) -> Arc<dyn LocalCatalog>,
+    catalog: Arc<dyn LocalCatalog>,
     now_ns: Arc<AtomicI64>,
     writer: SessionId,
 }
 
 impl<'a> Fixture<'a> {
-    fn new(make: &'a dyn Fn(Clock) -> Arc<dyn Catalog>) -> Self {
+    fn new(make: &'a dyn Fn(Clock) -> Arc<dyn LocalCatalog>) -> Self {
         let now_ns = Arc::new(AtomicI64::new(1_000_000_000));
         let shown = now_ns.clone();
         let catalog = make(Arc::new(move || shown.load(Ordering::Relaxed)));
@@ -72,7 +72,7 @@ impl<'a> Fixture<'a> {
     }
 
     /// Returns another empty catalog of the same engine.
-    fn empty(&self) -> Arc<dyn Catalog> {
+    fn empty(&self) -> Arc<dyn LocalCatalog> {
         let shown = self.now_ns.clone();
         (self.make)(Arc::new(move || shown.load(Ordering::Relaxed)))
     }

@@ -187,7 +187,7 @@ pub struct Join {
 pub struct Checkpoint {
     pub session: SessionId,
     pub stripe_set: u32,
-    /// The node process that owns the stripe set: see [`Catalog::take_stripe_set`].
+    /// The node process that owns the stripe set: see [`LocalCatalog::take_stripe_set`].
     pub owner: u64,
     /// Counts up within the stripe set; checkpoints are applied in this order.
     pub number: u64,
@@ -251,13 +251,13 @@ pub trait CatalogView {
     /// Returns the last sequence that was given.
     fn sequence(&self) -> Result<u64>;
 
-    /// As [`Catalog::unjournaled`], all of them.
+    /// As [`LocalCatalog::unjournaled`], all of them.
     fn unjournaled(&self) -> Result<Vec<JournalRecord>>;
 
-    /// Returns all names, from after `after`, as [`Catalog::list`].
+    /// Returns all names, from after `after`, as [`Names::list`].
     fn list(&self, after: Option<&StorePath>, limit: usize) -> Result<Vec<(StorePath, FileEntry)>>;
 
-    /// As [`Catalog::versions`].
+    /// As [`Names::versions`].
     fn versions(&self, path: &StorePath) -> Result<Vec<Version>>;
 }
 
@@ -282,17 +282,8 @@ pub struct Statistics {
 
 /// Names, versions, container states, sessions. Every call is one transaction; all are safe from many
 /// threads and, for engines on disk, many processes.
-pub trait Catalog: Send + Sync {
-    // Sessions. Leases run by the catalog's clock.
-
+pub trait Names: Send + Sync {
     fn begin(&self, purpose: Purpose, lease_ms: u64) -> Result<Session>;
-
-    /// As `begin`, for a client of a node, by its number: see [`Catalog::is_begun_for`].
-    fn begin_for(&self, client: u64, purpose: Purpose, lease_ms: u64) -> Result<Session>;
-
-    /// Returns whether the session was begun for this client (the highest bit of its number does not count); none when
-    /// there is no such session. Sessions of processes of this machine, and of paths, were begun for no client.
-    fn is_begun_for(&self, session: SessionId, client: u64) -> Result<Option<bool>>;
 
     /// Extends the lease. With `refresh` the session's epoch becomes the current one: its holder declares that it
     /// relies on no earlier answer. A lease that expired but was not yet ended by a collection is renewed.
@@ -301,30 +292,8 @@ pub trait Catalog: Send + Sync {
     /// Ends the session; containers it left open become live. Ending twice is no error.
     fn end(&self, session: SessionId) -> Result<()>;
 
-    // Containers.
-
-    /// Opens a container. Numbers count up from 1 and are never reused. The session must hold a lease.
-    fn open_container(&self, session: SessionId) -> Result<ContainerId>;
-
-    /// Seals a container: open → live.
-    fn seal_container(&self, container: ContainerId, stored_bytes: u64, segments: u64) -> Result<()>;
-
-    fn container(&self, container: ContainerId) -> Result<Option<ContainerRecord>>;
-
-    /// Returns the containers in whose files the number's segments lie, as far as they are not deleted: the one that
-    /// holds them now, then those it moved away from, newest first. Empty for a number that is gone or was never given.
-    fn files_of(&self, container: ContainerId) -> Result<Vec<ContainerId>>;
-
-    /// Returns the open containers of sessions that hold their leases, by number: their files still grow.
-    fn growing(&self) -> Result<Vec<ContainerId>>;
-
-    /// Returns all containers that are not gone, by number.
-    fn containers(&self) -> Result<Vec<ContainerRecord>>;
-
-    // Names and versions.
-
     /// Applies all changes or none. Checks, in this order: the session's lease, the references, each change. The
-    /// transaction is recorded for [`Catalog::unjournaled`].
+    /// transaction is recorded for [`LocalCatalog::unjournaled`].
     fn commit(&self, commit: &Commit) -> Result<Committed>;
 
     fn entry(&self, path: &StorePath) -> Result<Option<FileEntry>>;
@@ -346,6 +315,63 @@ pub trait Catalog: Send + Sync {
 
     /// Returns versions with numbers above `after`, at most `limit`.
     fn versions_after(&self, path: &StorePath, after: u64, limit: usize) -> Result<Vec<Version>>;
+
+    /// Returns how long the lease of a live session still lasts unless renewed (ms); none where that is not known.
+    fn lease_left_ms(&self, _session: SessionId) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
+    /// Returns all path sessions, interrupted ones included, oldest first.
+    fn path_sessions(&self) -> Result<Vec<PathSession>> {
+        self.path_sessions_after(SessionId(0), usize::MAX)
+    }
+
+    /// Returns path sessions with numbers above `after`, at most `limit`.
+    fn path_sessions_after(&self, after: SessionId, limit: usize) -> Result<Vec<PathSession>>;
+
+    /// Drops the session with its checkpoints: after recovery, or without it.
+    fn discard(&self, session: SessionId) -> Result<()>;
+
+    /// Returns all checkpoints, in order of stripe set, then number.
+    fn checkpoints(&self, session: SessionId) -> Result<Vec<Checkpoint>> {
+        self.checkpoints_after(session, (0, 0), usize::MAX)
+    }
+
+    /// Returns checkpoints after this stripe set and number (which count from 1), at most `limit`.
+    fn checkpoints_after(&self, session: SessionId, after: (u32, u64), limit: usize) -> Result<Vec<Checkpoint>>;
+}
+
+/// The catalog where its file is: containers, the journal, sessions of paths and collection. Only a process on the
+/// machine of the store has one; clients reach it through their node. Each call is one transaction.
+pub trait LocalCatalog: Names {
+    // Sessions. Leases run by the catalog's clock.
+
+    /// As `begin`, for a client of a node, by its number: see [`LocalCatalog::is_begun_for`].
+    fn begin_for(&self, client: u64, purpose: Purpose, lease_ms: u64) -> Result<Session>;
+
+    /// Returns whether the session was begun for this client (the highest bit of its number does not count); none when
+    /// there is no such session. Sessions of processes of this machine, and of paths, were begun for no client.
+    fn is_begun_for(&self, session: SessionId, client: u64) -> Result<Option<bool>>;
+
+    // Containers.
+
+    /// Opens a container. Numbers count up from 1 and are never reused. The session must hold a lease.
+    fn open_container(&self, session: SessionId) -> Result<ContainerId>;
+
+    /// Seals a container: open → live.
+    fn seal_container(&self, container: ContainerId, stored_bytes: u64, segments: u64) -> Result<()>;
+
+    fn container(&self, container: ContainerId) -> Result<Option<ContainerRecord>>;
+
+    /// Returns the containers in whose files the number's segments lie, as far as they are not deleted: the one that
+    /// holds them now, then those it moved away from, newest first. Empty for a number that is gone or was never given.
+    fn files_of(&self, container: ContainerId) -> Result<Vec<ContainerId>>;
+
+    /// Returns the open containers of sessions that hold their leases, by number: their files still grow.
+    fn growing(&self) -> Result<Vec<ContainerId>>;
+
+    /// Returns all containers that are not gone, by number.
+    fn containers(&self) -> Result<Vec<ContainerRecord>>;
 
     // The journal.
 
@@ -396,21 +422,8 @@ pub trait Catalog: Send + Sync {
 
     fn path_session(&self, session: SessionId) -> Result<Option<PathSession>>;
 
-    /// Returns how long the lease of a live session still lasts unless renewed (ms); none where that is not known.
-    fn lease_left_ms(&self, _session: SessionId) -> Result<Option<u64>> {
-        Ok(None)
-    }
-
     /// Returns the path's live session, if any.
     fn live_session(&self, path: &StorePath) -> Result<Option<PathSession>>;
-
-    /// Returns all path sessions, interrupted ones included, oldest first.
-    fn path_sessions(&self) -> Result<Vec<PathSession>> {
-        self.path_sessions_after(SessionId(0), usize::MAX)
-    }
-
-    /// Returns path sessions with numbers above `after`, at most `limit`.
-    fn path_sessions_after(&self, after: SessionId, limit: usize) -> Result<Vec<PathSession>>;
 
     /// Returns whether the key is that of one of the session's handles, or of one that was taken off. None when there
     /// is no such session.
@@ -423,9 +436,6 @@ pub trait Catalog: Send + Sync {
 
     /// Takes all handles off a path's session: no process is left that could commit it.
     fn leave_all(&self, session: SessionId) -> Result<()>;
-
-    /// Drops the session with its checkpoints: after recovery, or without it.
-    fn discard(&self, session: SessionId) -> Result<()>;
 
     /// Makes `owner` (a number of the node process's own) the owner of a stripe set, in place of any earlier one. From
     /// now on only its checkpoints count. Returns the number its next checkpoint gets, which is above all it had and
@@ -442,14 +452,6 @@ pub trait Catalog: Send + Sync {
         references: &[ContainerId],
         epoch: u64,
     ) -> Result<()>;
-
-    /// Returns all checkpoints, in order of stripe set, then number.
-    fn checkpoints(&self, session: SessionId) -> Result<Vec<Checkpoint>> {
-        self.checkpoints_after(session, (0, 0), usize::MAX)
-    }
-
-    /// Returns checkpoints after this stripe set and number (which count from 1), at most `limit`.
-    fn checkpoints_after(&self, session: SessionId, after: (u32, u64), limit: usize) -> Result<Vec<Checkpoint>>;
 
     // Collection.
 

@@ -1,6 +1,7 @@
 //! The catalog: names, versions, the state of every container, sessions and their checkpoints.
 //!
-//! [`Catalog`] is the one trait every engine offers; `conformance` (feature `testing`) is the suite each
+//! [`Names`] is what every client needs, through a node too; [`LocalCatalog`] adds what only the machine of the store
+//! offers. Every engine implements both; `conformance` (feature `testing`) is the suite each
 //! passes. Its content can be rebuilt from the journal that containers keep.
 
 #[cfg(any(test, feature = "testing"))]

@@ -1,6 +1,6 @@
 //! The catalog in memory: plain maps behind one lock, for tests and simulated histories.
 //!
-//! It keeps every guarantee of [`Catalog`] but durability, and is deterministic: with the same clock the same calls
+//! It keeps every guarantee of [`LocalCatalog`] but durability, and is deterministic: with the same clock the same calls
 //! give the same answers, numbers included. The engine on disk is compared with it.
 
 mod commits;
@@ -91,18 +91,9 @@ impl Default for MemoryCatalog {
     }
 }
 
-impl Catalog for MemoryCatalog {
+impl Names for MemoryCatalog {
     fn begin(&self, _purpose: Purpose, lease_ms: u64) -> Result<Session> {
         Ok(self.state().begin(lease_ms))
-    }
-
-    fn begin_for(&self, client: u64, _purpose: Purpose, lease_ms: u64) -> Result<Session> {
-        Ok(self.state().begin_for(Some(client | CLIENT_MARK), lease_ms))
-    }
-
-    fn is_begun_for(&self, session: SessionId, client: u64) -> Result<Option<bool>> {
-        let state = self.state();
-        Ok(state.sessions.get(&session).map(|lease| lease.client == Some(client | CLIENT_MARK)))
     }
 
     fn renew(&self, session: SessionId, lease_ms: u64, refresh: bool) -> Result<Session> {
@@ -112,6 +103,62 @@ impl Catalog for MemoryCatalog {
     fn end(&self, session: SessionId) -> Result<()> {
         self.state().retire(session);
         Ok(())
+    }
+
+    fn commit(&self, commit: &Commit) -> Result<Committed> {
+        self.state().commit(commit)
+    }
+
+    fn entry(&self, path: &StorePath) -> Result<Option<FileEntry>> {
+        Ok(self.state().tree.entry(path))
+    }
+
+    fn list(
+        &self,
+        directory: &StorePath,
+        recursive: bool,
+        after: Option<&StorePath>,
+        limit: usize,
+    ) -> Result<Vec<(StorePath, FileEntry)>> {
+        self.state().tree.list(directory, recursive, after, limit)
+    }
+
+    fn versions_after(&self, path: &StorePath, after: u64, limit: usize) -> Result<Vec<Version>> {
+        let versions = self.state().tree.versions(path).ok_or_else(|| not_found(path))?;
+        Ok(versions.into_iter().filter(|version| version.number > after).take(limit).collect())
+    }
+
+    fn lease_left_ms(&self, session: SessionId) -> Result<Option<u64>> {
+        Ok(self.state().lease_left_ms(session))
+    }
+
+    fn path_sessions_after(&self, after: SessionId, limit: usize) -> Result<Vec<PathSession>> {
+        let state = self.state();
+        let sessions = state.path_sessions.keys().filter(|session| **session > after).take(limit);
+        Ok(sessions.filter_map(|session| state.path_session(*session)).collect())
+    }
+
+    fn discard(&self, session: SessionId) -> Result<()> {
+        let mut state = self.state();
+        state.path_sessions.remove(&session);
+        state.retire(session);
+        Ok(())
+    }
+
+    fn checkpoints_after(&self, session: SessionId, after: (u32, u64), limit: usize) -> Result<Vec<Checkpoint>> {
+        let found = self.state().checkpoints(session);
+        Ok(found.into_iter().filter(|found| (found.stripe_set, found.number) > after).take(limit).collect())
+    }
+}
+
+impl LocalCatalog for MemoryCatalog {
+    fn begin_for(&self, client: u64, _purpose: Purpose, lease_ms: u64) -> Result<Session> {
+        Ok(self.state().begin_for(Some(client | CLIENT_MARK), lease_ms))
+    }
+
+    fn is_begun_for(&self, session: SessionId, client: u64) -> Result<Option<bool>> {
+        let state = self.state();
+        Ok(state.sessions.get(&session).map(|lease| lease.client == Some(client | CLIENT_MARK)))
     }
 
     fn open_container(&self, session: SessionId) -> Result<ContainerId> {
@@ -153,29 +200,6 @@ impl Catalog for MemoryCatalog {
         let state = self.state();
         let records = state.containers.values().map(|container| container.record);
         Ok(records.filter(|record| record.state != ContainerState::Gone).collect())
-    }
-
-    fn commit(&self, commit: &Commit) -> Result<Committed> {
-        self.state().commit(commit)
-    }
-
-    fn entry(&self, path: &StorePath) -> Result<Option<FileEntry>> {
-        Ok(self.state().tree.entry(path))
-    }
-
-    fn list(
-        &self,
-        directory: &StorePath,
-        recursive: bool,
-        after: Option<&StorePath>,
-        limit: usize,
-    ) -> Result<Vec<(StorePath, FileEntry)>> {
-        self.state().tree.list(directory, recursive, after, limit)
-    }
-
-    fn versions_after(&self, path: &StorePath, after: u64, limit: usize) -> Result<Vec<Version>> {
-        let versions = self.state().tree.versions(path).ok_or_else(|| not_found(path))?;
-        Ok(versions.into_iter().filter(|version| version.number > after).take(limit).collect())
     }
 
     fn unjournaled(&self, limit: usize) -> Result<Vec<JournalRecord>> {
@@ -233,18 +257,8 @@ impl Catalog for MemoryCatalog {
         Ok(self.state().path_session(session))
     }
 
-    fn lease_left_ms(&self, session: SessionId) -> Result<Option<u64>> {
-        Ok(self.state().lease_left_ms(session))
-    }
-
     fn live_session(&self, path: &StorePath) -> Result<Option<PathSession>> {
         Ok(self.state().live_session(path))
-    }
-
-    fn path_sessions_after(&self, after: SessionId, limit: usize) -> Result<Vec<PathSession>> {
-        let state = self.state();
-        let sessions = state.path_sessions.keys().filter(|session| **session > after).take(limit);
-        Ok(sessions.filter_map(|session| state.path_session(*session)).collect())
     }
 
     fn has_handle(&self, session: SessionId, key: &HandleKey) -> Result<Option<bool>> {
@@ -260,13 +274,6 @@ impl Catalog for MemoryCatalog {
         Ok(())
     }
 
-    fn discard(&self, session: SessionId) -> Result<()> {
-        let mut state = self.state();
-        state.path_sessions.remove(&session);
-        state.retire(session);
-        Ok(())
-    }
-
     fn take_stripe_set(&self, session: SessionId, stripe_set: u32, owner: u64) -> Result<u64> {
         self.state().take_stripe_set(session, stripe_set, owner)
     }
@@ -279,11 +286,6 @@ impl Catalog for MemoryCatalog {
         epoch: u64,
     ) -> Result<()> {
         self.state().checkpoint(writer, checkpoint, references, epoch)
-    }
-
-    fn checkpoints_after(&self, session: SessionId, after: (u32, u64), limit: usize) -> Result<Vec<Checkpoint>> {
-        let found = self.state().checkpoints(session);
-        Ok(found.into_iter().filter(|found| (found.stripe_set, found.number) > after).take(limit).collect())
     }
 
     fn snapshot(&self) -> Result<Snapshot> {

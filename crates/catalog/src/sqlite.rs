@@ -203,17 +203,9 @@ impl SqliteCatalog {
     }
 }
 
-impl Catalog for SqliteCatalog {
+impl Names for SqliteCatalog {
     fn begin(&self, purpose: Purpose, lease_ms: u64) -> Result<Session> {
         self.write_with_reserve(|writing| writing.begin(purpose, lease_ms))
-    }
-
-    fn begin_for(&self, client: u64, _purpose: Purpose, lease_ms: u64) -> Result<Session> {
-        self.write_with_reserve(|writing| writing.begin_for(client, lease_ms))
-    }
-
-    fn is_begun_for(&self, session: SessionId, client: u64) -> Result<Option<bool>> {
-        self.connections.read_once(|sql| sessions::is_begun_for(sql, session, client))
     }
 
     fn renew(&self, session: SessionId, lease_ms: u64, refresh: bool) -> Result<Session> {
@@ -222,30 +214,6 @@ impl Catalog for SqliteCatalog {
 
     fn end(&self, session: SessionId) -> Result<()> {
         self.write_with_reserve(|writing| writing.retire(session))
-    }
-
-    fn open_container(&self, session: SessionId) -> Result<ContainerId> {
-        self.write(|writing| writing.open_container(session))
-    }
-
-    fn seal_container(&self, container: ContainerId, stored_bytes: u64, segments: u64) -> Result<()> {
-        self.write_with_reserve(|writing| writing.seal_container(container, stored_bytes, segments))
-    }
-
-    fn container(&self, container: ContainerId) -> Result<Option<ContainerRecord>> {
-        self.connections.read_once(|sql| containers::container(sql, container))
-    }
-
-    fn files_of(&self, container: ContainerId) -> Result<Vec<ContainerId>> {
-        self.connections.read(|sql| containers::files_of(sql, container))
-    }
-
-    fn growing(&self) -> Result<Vec<ContainerId>> {
-        self.connections.read_once(|sql| containers::growing(sql, (self.clocks.lease)()))
-    }
-
-    fn containers(&self) -> Result<Vec<ContainerRecord>> {
-        self.connections.read_once(containers::containers)
     }
 
     fn commit(&self, commit: &Commit) -> Result<Committed> {
@@ -276,6 +244,56 @@ impl Catalog for SqliteCatalog {
 
     fn versions_after(&self, path: &StorePath, after: u64, limit: usize) -> Result<Vec<Version>> {
         self.connections.read(|sql| listing::versions(sql, path, after, limit))
+    }
+
+    fn lease_left_ms(&self, session: SessionId) -> Result<Option<u64>> {
+        self.connections.read_once(|sql| path_sessions::lease_left_ms(sql, (self.clocks.lease)(), session))
+    }
+
+    fn path_sessions_after(&self, after: SessionId, limit: usize) -> Result<Vec<PathSession>> {
+        self.connections.read_once(|sql| path_sessions::path_sessions(sql, (self.clocks.lease)(), after, limit))
+    }
+
+    fn discard(&self, session: SessionId) -> Result<()> {
+        self.write_with_reserve(|writing| writing.discard(session))
+    }
+
+    fn checkpoints_after(&self, session: SessionId, after: (u32, u64), limit: usize) -> Result<Vec<Checkpoint>> {
+        self.connections.read_once(|sql| path_sessions::checkpoints(sql, session, after, limit))
+    }
+}
+
+impl LocalCatalog for SqliteCatalog {
+    fn begin_for(&self, client: u64, _purpose: Purpose, lease_ms: u64) -> Result<Session> {
+        self.write_with_reserve(|writing| writing.begin_for(client, lease_ms))
+    }
+
+    fn is_begun_for(&self, session: SessionId, client: u64) -> Result<Option<bool>> {
+        self.connections.read_once(|sql| sessions::is_begun_for(sql, session, client))
+    }
+
+    fn open_container(&self, session: SessionId) -> Result<ContainerId> {
+        self.write(|writing| writing.open_container(session))
+    }
+
+    fn seal_container(&self, container: ContainerId, stored_bytes: u64, segments: u64) -> Result<()> {
+        self.write_with_reserve(|writing| writing.seal_container(container, stored_bytes, segments))
+    }
+
+    fn container(&self, container: ContainerId) -> Result<Option<ContainerRecord>> {
+        self.connections.read_once(|sql| containers::container(sql, container))
+    }
+
+    fn files_of(&self, container: ContainerId) -> Result<Vec<ContainerId>> {
+        self.connections.read(|sql| containers::files_of(sql, container))
+    }
+
+    fn growing(&self) -> Result<Vec<ContainerId>> {
+        self.connections.read_once(|sql| containers::growing(sql, (self.clocks.lease)()))
+    }
+
+    fn containers(&self) -> Result<Vec<ContainerRecord>> {
+        self.connections.read_once(containers::containers)
     }
 
     fn unjournaled(&self, limit: usize) -> Result<Vec<JournalRecord>> {
@@ -327,16 +345,8 @@ impl Catalog for SqliteCatalog {
         self.connections.read_once(|sql| path_sessions::path_session(sql, (self.clocks.lease)(), session))
     }
 
-    fn lease_left_ms(&self, session: SessionId) -> Result<Option<u64>> {
-        self.connections.read_once(|sql| path_sessions::lease_left_ms(sql, (self.clocks.lease)(), session))
-    }
-
     fn live_session(&self, path: &StorePath) -> Result<Option<PathSession>> {
         self.connections.read_once(|sql| path_sessions::live_session(sql, (self.clocks.lease)(), path))
-    }
-
-    fn path_sessions_after(&self, after: SessionId, limit: usize) -> Result<Vec<PathSession>> {
-        self.connections.read_once(|sql| path_sessions::path_sessions(sql, (self.clocks.lease)(), after, limit))
     }
 
     fn has_handle(&self, session: SessionId, key: &HandleKey) -> Result<Option<bool>> {
@@ -351,10 +361,6 @@ impl Catalog for SqliteCatalog {
         self.write_with_reserve(|writing| writing.leave_all(session))
     }
 
-    fn discard(&self, session: SessionId) -> Result<()> {
-        self.write_with_reserve(|writing| writing.discard(session))
-    }
-
     fn take_stripe_set(&self, session: SessionId, stripe_set: u32, owner: u64) -> Result<u64> {
         self.write_with_reserve(|writing| writing.take_stripe_set(session, stripe_set, owner))
     }
@@ -367,10 +373,6 @@ impl Catalog for SqliteCatalog {
         epoch: u64,
     ) -> Result<()> {
         self.write(|writing| writing.checkpoint(writer, checkpoint, references, epoch))
-    }
-
-    fn checkpoints_after(&self, session: SessionId, after: (u32, u64), limit: usize) -> Result<Vec<Checkpoint>> {
-        self.connections.read_once(|sql| path_sessions::checkpoints(sql, session, after, limit))
     }
 
     fn snapshot(&self) -> Result<Snapshot> {

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use anyhow::{Context, bail};
-use catalog::{Catalog, FileEntry, Version};
+use catalog::{FileEntry, Names, Version};
 use format::{FileKind, StorePath};
 
 use crate::clock::now_ns;
@@ -23,12 +23,7 @@ impl CutoffTime {
 
     /// Returns a name's entry at that moment; none where its file had no version yet, or has none any more. Directories
     /// and symlinks have no versions, and are as they are.
-    pub fn entry(
-        self,
-        catalog: &dyn Catalog,
-        path: &StorePath,
-        entry: FileEntry,
-    ) -> catalog::Result<Option<FileEntry>> {
+    pub fn entry(self, catalog: &dyn Names, path: &StorePath, entry: FileEntry) -> catalog::Result<Option<FileEntry>> {
         let is_of_then = entry.head.as_ref().is_none_or(|head| head.committed_ns <= self.0);
         if entry.attributes.kind != FileKind::Regular || is_of_then {
             return Ok(Some(entry));

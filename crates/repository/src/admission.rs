@@ -98,7 +98,7 @@ impl Admission<'_> {
     }
 
     fn refer(&mut self, container: ContainerId) -> Result<()> {
-        if self.references.insert(container) && self.repository.catalog.container(container)?.is_none() {
+        if self.references.insert(container) && self.repository.local_catalog()?.container(container)?.is_none() {
             return Err(store::Error::NotFound { what: format!("container {container}") }.into());
         }
         Ok(())

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use catalog::Catalog;
+use catalog::LocalCatalog;
 use format::{ContainerId, JournalRecord};
 use store::LocalStore;
 
@@ -28,17 +28,17 @@ impl JournalComparison {
     /// Refuses when the journal has a record that the catalog does not know.
     pub fn of(repository: &Repository, local: &LocalStore) -> Result<Self> {
         // The view first: later journal records are not compared.
-        let view = repository.catalog.view()?;
+        let view = repository.local_catalog()?.view()?;
         let mut scan = Scan::of(local, repository.settings.fingerprint)?;
         scan.add_outbox(view.unjournaled()?);
         let sum = |record: &JournalRecord| (record.sequence, JournalRecord::checksum_of(&record.encode()));
         let records: Vec<_> = scan.records.values().map(sum).chain(scan.passed_over.iter().copied()).collect();
-        if let Some(sequence) = repository.catalog.unknown_records(&records)?.first() {
+        if let Some(sequence) = repository.local_catalog()?.unknown_records(&records)?.first() {
             let why = format!("transaction {sequence} of the journal is not one of its own, so it is an older copy");
             return Err(refusal(&why));
         }
         let sequence = view.sequence()?;
-        let lost_records = lost_records(&*repository.catalog, &scan, sequence)?;
+        let lost_records = lost_records(repository.local_catalog()?, &scan, sequence)?;
         let (replayed, _) = scan.replayed(sequence)?;
         let mut differences = Vec::new();
         compare(&*view, &*replayed.view()?, &mut |difference| differences.push(difference))?;
@@ -81,7 +81,7 @@ impl JournalComparison {
 }
 
 /// Of the records up to `sequence`.
-pub(crate) fn lost_records(catalog: &dyn Catalog, scan: &Scan, sequence: u64) -> Result<Option<Vec<u64>>> {
+pub(crate) fn lost_records(catalog: &dyn LocalCatalog, scan: &Scan, sequence: u64) -> Result<Option<Vec<u64>>> {
     let known = catalog.known_records()?;
     Ok(known.map(|known| known.into_iter().filter(|known| *known <= sequence && !scan.has(*known)).collect()))
 }

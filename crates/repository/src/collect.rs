@@ -120,9 +120,9 @@ impl<'a> Collection<'a> {
         let agreement = JournalComparison::of(repository, local)?;
         agreement.check_catalog()?;
         repository.lease.refresh_now()?;
-        let snapshot = repository.catalog.snapshot()?;
+        let snapshot = repository.local_catalog()?.snapshot()?;
         let marks = LiveBitmap::of_catalog(repository)?;
-        let lost = repository.catalog.lost()?.iter().map(|lost| lost.address.container).collect();
+        let lost = repository.local_catalog()?.lost()?.iter().map(|lost| lost.address.container).collect();
         let has_lost_records = agreement.has_lost_records();
         let (unreadable, collected) = (agreement.unreadable, CollectReport::default());
         Ok(Collection { repository, local, snapshot, marks, lost, unreadable, has_lost_records, collected })
@@ -169,7 +169,7 @@ impl<'a> Collection<'a> {
     }
 
     fn condemn(&mut self, file: &FileOf) -> Result<()> {
-        let condemned = self.repository.catalog.condemn(self.snapshot, &file.logical)?;
+        let condemned = self.repository.local_catalog()?.condemn(self.snapshot, &file.logical)?;
         self.collected.condemned += (condemned.len() == file.logical.len()) as u64;
         Ok(())
     }
@@ -244,7 +244,7 @@ impl<'a> Collection<'a> {
         self.collected.written_bytes += facts.stored_bytes;
         release(self.repository);
         let moves: Vec<_> = file.logical.iter().map(|logical| (*logical, physical)).collect();
-        let moved = self.repository.catalog.relocate(self.snapshot, &moves)?;
+        let moved = self.repository.local_catalog()?.relocate(self.snapshot, &moves)?;
         self.collected.rewritten += !moved.is_empty() as u64;
         Ok(!moved.is_empty())
     }
@@ -258,7 +258,7 @@ impl<'a> Collection<'a> {
 
     /// Deletes what no session can need any more.
     fn delete(&mut self) -> Result<()> {
-        let catalog = &self.repository.catalog;
+        let catalog = self.repository.local_catalog()?;
         let deletable = catalog.deletable()?;
         let check = |physical: &ContainerId| check_unneeded(self.repository, self.local, &self.marks, *physical);
         deletable.iter().try_for_each(check)?;
@@ -288,7 +288,7 @@ fn release(repository: &Repository) {
 /// Returns the files all of whose containers are sealed, by number.
 fn live_files(repository: &Repository) -> Result<Vec<FileOf>> {
     let mut files: BTreeMap<ContainerId, FileOf> = BTreeMap::new();
-    for record in repository.catalog.containers()?.into_iter().filter(is_live) {
+    for record in repository.local_catalog()?.containers()?.into_iter().filter(is_live) {
         let physical = record.physical;
         let file = files.entry(physical).or_insert(FileOf { physical, logical: Vec::new() });
         file.logical.push(record.id);
@@ -302,7 +302,7 @@ fn is_live(record: &ContainerRecord) -> bool {
 
 /// Whether a container that had its footer has none any more.
 fn has_lost_its_end(repository: &Repository, index: &ContainerIndex) -> Result<bool> {
-    let record = repository.catalog.container(index.container())?;
+    let record = repository.local_catalog()?.container(index.container())?;
     Ok(!index.is_sealed() && record.is_some_and(|record| record.segments > 0))
 }
 
@@ -370,14 +370,4 @@ pub(crate) fn living_part(
     let kept = placed.addresses().zip(&alive).filter(|(_, alive)| **alive);
     kept.for_each(|(address, _)| add_label(&mut labels, address));
     Ok(Some(StoredBlock { labels, block }))
-}
-
-impl Repository {
-    /// Returns the store's files, for verbs that only work where they are.
-    pub(crate) fn local_store(&self, verb: &str) -> Result<&LocalStore> {
-        self.local.as_deref().ok_or_else(|| Error::Refused {
-            path: "this store".into(),
-            why: format!("is reached over the network; run `thalweg {verb}` on a machine that has its directory"),
-        })
-    }
 }

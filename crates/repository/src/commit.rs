@@ -98,14 +98,14 @@ impl Repository {
     /// given none that are older than its epoch, since nothing keeps the files they name.
     pub fn session_moved_on(&self) {
         if let Some(local) = &self.local {
-            local.forget_catalog_answers();
+            local.store.forget_catalog_answers();
         }
     }
 
     /// Nothing found in these containers is believed any more.
     pub(crate) fn forget(&self, containers: &[ContainerId]) {
         if let Some(local) = &self.local {
-            containers.iter().for_each(|container| local.forget_container(*container));
+            containers.iter().for_each(|container| local.store.forget_container(*container));
         }
     }
 

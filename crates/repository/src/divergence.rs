@@ -5,7 +5,7 @@
 //! transaction: all records that a file held when it was sealed are known to every catalog that knows the file as
 //! sealed.
 
-use catalog::{Catalog, SqliteCatalog};
+use catalog::{LocalCatalog, SqliteCatalog};
 use format::{BlockKind, ContainerId, FingerprintKind, JournalRecord, Settings};
 use std::path::Path;
 use store::{LocalStore, StoredBlock};
@@ -39,12 +39,12 @@ pub(crate) fn newer_records(path: &Path, settings: &Settings, catalog: &SqliteCa
 /// is deleted.
 pub(crate) fn check_containers(repository: &Repository, local: &LocalStore) -> Result<()> {
     for container in local.containers_on_disk()? {
-        let why = match repository.catalog.container(container)? {
+        let why = match repository.local_catalog()?.container(container)? {
             None => Some(format!("it does not know container {container}, so it is older than its containers")),
             Some(record) if record.stored_bytes > 0 => None,
             Some(_) => {
                 let fingerprint = repository.settings.fingerprint;
-                unknown_in(&*repository.catalog, local, fingerprint, container, usize::MAX)?
+                unknown_in(repository.local_catalog()?, local, fingerprint, container, usize::MAX)?
             }
         };
         why.map_or(Ok(()), |why| Err(refusal(&why)))?;
@@ -55,7 +55,7 @@ pub(crate) fn check_containers(repository: &Repository, local: &LocalStore) -> R
 /// Refuses when a journal block keeps a record that the catalog does not know.
 pub(crate) fn check_block(repository: &Repository, container: ContainerId, placed: &StoredBlock) -> Result<()> {
     let records = records(placed, repository.settings.fingerprint);
-    match repository.catalog.unknown_records(&records)?.first() {
+    match repository.local_catalog()?.unknown_records(&records)?.first() {
         Some(sequence) => Err(refusal(&unknown(*sequence, container))),
         None => Ok(()),
     }
@@ -72,7 +72,7 @@ pub(crate) fn refusal(why: &str) -> Error {
 /// The reason is looked for in the last `limit` journal blocks. The catalog is asked after the container was read: a
 /// record that a writer adds meanwhile has its transaction by then.
 fn unknown_in(
-    catalog: &dyn Catalog,
+    catalog: &dyn LocalCatalog,
     containers: &LocalStore,
     fingerprint: FingerprintKind,
     container: ContainerId,

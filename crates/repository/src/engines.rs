@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use catalog::{Catalog, ContainerRecord, ContainerState, Purpose, SqliteCatalog};
+use catalog::{ContainerRecord, ContainerState, LocalCatalog, Purpose, SqliteCatalog};
 use format::{ContainerId, Fingerprint, LostSegment, SegmentAddress, SessionId, Settings};
 use store::files::{Directory, Files, Permissions, open_ordinary, open_sole};
 use store::{LocalStore, Options, Registrar, SealedContainer};
@@ -17,7 +17,7 @@ use crate::lease::Lease;
 use crate::lost_settings::lost_settings;
 use crate::reserve::{Reserve, SharedReserve};
 use crate::writable::check_writable;
-use crate::{Error, Repository, Result};
+use crate::{Error, LocalEngines, Repository, Result};
 
 /// The purpose for which a store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,7 +161,7 @@ fn open_with(path: &Path, settings: Settings, access: Access) -> Result<Reposito
         catalog.adopt(settings.id)?;
     }
     let shared_reserve = (access == Access::Write).then(|| SharedReserve::new(path, &settings));
-    let catalog: Arc<dyn Catalog> = Arc::new(match shared_reserve.clone() {
+    let catalog: Arc<dyn LocalCatalog> = Arc::new(match shared_reserve.clone() {
         Some(reserve) => catalog.with_reserve(Box::new(move || Box::new(reserve.take()))),
         None => catalog,
     });
@@ -177,7 +177,7 @@ fn open_with(path: &Path, settings: Settings, access: Access) -> Result<Reposito
     let state: Arc<dyn Files> = Arc::new(Directory::new(state_folder(path, &settings), permissions));
     let options = Options { merges_table: matches!(access, Access::Write | Access::Remove), ..Options::default() };
     let local = Arc::new(LocalStore::open(files, state, &settings, registrar, options)?);
-    let repository = Repository::new(settings, local.clone(), catalog, Some(local), lease);
+    let repository = Repository::local(settings, LocalEngines { store: local, catalog }, lease);
     Ok(Repository { unsound, catalog_lock, reserve, shared_reserve, ..repository })
 }
 
@@ -285,7 +285,7 @@ fn present(done: std::io::Result<()>) -> std::io::Result<()> {
 
 /// A store's way to the catalog.
 struct CatalogRegistrar {
-    catalog: Arc<dyn Catalog>,
+    catalog: Arc<dyn LocalCatalog>,
     session: SessionId,
     epoch: Arc<AtomicU64>,
     /// Collection waits for this process's reads.

@@ -20,7 +20,7 @@ type Wanted = (Run, [u8; 32]);
 /// Lets what other versions have at the same offset stand in for runs that cannot be read, where their digests say that it
 /// is the same.
 pub(crate) fn heal_from_equal_content(repository: &Repository) -> Result<()> {
-    let lost = repository.catalog.lost()?.into_iter();
+    let lost = repository.local_catalog()?.lost()?.into_iter();
     let lost = lost.filter(|lost| lost.copy.is_none() && lost.fingerprint == UNKNOWN).map(|lost| lost.address);
     let lost: HashSet<SegmentAddress> = lost.collect();
     if lost.is_empty() {

@@ -7,7 +7,7 @@ use format::{BlockKind, JournalRecord};
 use store::ClaimOwner;
 
 use crate::dedup::NewSegment;
-use crate::{Repository, Result};
+use crate::{LocalEngines, Repository, Result};
 
 /// Records moved at a time.
 const BATCH: usize = 1024;
@@ -18,18 +18,18 @@ impl Repository {
     /// Moves the outbox into containers; returns when it is durable there. Two processes may move the same
     /// record: it has the same sequence number then, and counts once.
     pub(crate) fn journal(&self) -> Result<()> {
-        if self.local.is_none() {
+        let Some(LocalEngines { catalog, .. }) = &self.local else {
             return Ok(()); // The node at the other end does it.
-        }
+        };
         loop {
-            let records = self.catalog.unjournaled(BATCH)?;
+            let records = catalog.unjournaled(BATCH)?;
             if records.is_empty() {
                 return Ok(());
             }
             self.put_records(&records)?;
             self.store.make_durable()?;
             let sequences: Vec<_> = records.iter().map(|record| record.sequence).collect();
-            self.catalog.journaled(&sequences)?;
+            catalog.journaled(&sequences)?;
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use catalog::{Catalog, Purpose, Session};
+use catalog::{Names, Purpose, Session};
 use format::SessionId;
 
 use crate::{Error, Result};
@@ -24,7 +24,7 @@ const NO_SESSION: SessionId = SessionId(0);
 pub struct Lease {
     session: SessionId,
     epoch: Arc<AtomicU64>,
-    catalog: Arc<dyn Catalog>,
+    catalog: Arc<dyn Names>,
     state: Arc<State>,
     thread: Option<JoinHandle<()>>,
 }
@@ -66,7 +66,7 @@ impl Drop for EpochPin {
 
 impl Lease {
     /// Begins a session and a thread that renews it every third of its term.
-    pub fn begin(catalog: Arc<dyn Catalog>, purpose: Purpose) -> Result<Self> {
+    pub fn begin(catalog: Arc<dyn Names>, purpose: Purpose) -> Result<Self> {
         let session = catalog.begin(purpose, LEASE_MS)?;
         let mut lease = Self::unattended(catalog.clone(), session);
         let (epoch, state, id) = (lease.epoch.clone(), lease.state.clone(), session.id);
@@ -78,7 +78,7 @@ impl Lease {
 
     /// As `begin`, for reading, which goes on where no session can be recorded: in a store that may only be read, on a
     /// full disk. Collection does not wait for such a reader; [`Lease::is_recorded`] says so.
-    pub fn begin_reading(catalog: Arc<dyn Catalog>) -> Result<Self> {
+    pub fn begin_reading(catalog: Arc<dyn Names>) -> Result<Self> {
         match Self::begin(catalog.clone(), Purpose::Read) {
             Err(Error::Catalog(catalog::Error::Full { .. } | catalog::Error::Io { .. })) => {
                 Ok(Self::unrecorded(catalog))
@@ -88,7 +88,7 @@ impl Lease {
     }
 
     /// Makes a lease that the catalog does not know, for reading a catalog that nothing may be written to.
-    pub(crate) fn unrecorded(catalog: Arc<dyn Catalog>) -> Self {
+    pub(crate) fn unrecorded(catalog: Arc<dyn Names>) -> Self {
         let lease = Self::unattended(catalog, Session { id: NO_SESSION, epoch: 0 });
         lease.state.awaited().stopped = true;
         lease
@@ -100,7 +100,7 @@ impl Lease {
     }
 
     /// Makes a lease that is never renewed, for one-thread histories on virtual clocks.
-    pub fn unattended(catalog: Arc<dyn Catalog>, session: Session) -> Self {
+    pub fn unattended(catalog: Arc<dyn Names>, session: Session) -> Self {
         let epoch = Arc::new(AtomicU64::new(session.epoch));
         let state = Arc::new(State::default());
         *state.checked() = Some(Instant::now());
@@ -214,7 +214,7 @@ impl State {
     }
 }
 
-fn renew_until_stopped(catalog: &dyn Catalog, session: SessionId, epoch: &AtomicU64, state: &State) {
+fn renew_until_stopped(catalog: &dyn Names, session: SessionId, epoch: &AtomicU64, state: &State) {
     let interval = Duration::from_millis(LEASE_MS / 3);
     loop {
         let awaited = state.awaited();
@@ -230,7 +230,7 @@ fn renew_until_stopped(catalog: &dyn Catalog, session: SessionId, epoch: &Atomic
     }
 }
 
-fn renew(catalog: &dyn Catalog, session: SessionId, epoch: &AtomicU64, state: &State) {
+fn renew(catalog: &dyn Names, session: SessionId, epoch: &AtomicU64, state: &State) {
     let moving = state.moving.lock().unwrap_or_else(PoisonError::into_inner);
     let is_idle = state.is_held_in_parts.load(Ordering::SeqCst) && state.holds.load(Ordering::SeqCst) == 0;
     let refresh = state.refresh.swap(false, Ordering::Relaxed) || is_idle;
@@ -251,13 +251,13 @@ fn renew(catalog: &dyn Catalog, session: SessionId, epoch: &AtomicU64, state: &S
 
 #[cfg(test)]
 mod tests {
-    use catalog::MemoryCatalog;
+    use catalog::{LocalCatalog, MemoryCatalog};
 
     use super::*;
 
     #[test]
     fn a_lease_that_a_collection_ended_is_noticed_at_the_next_renewal() {
-        let catalog: Arc<dyn Catalog> = Arc::new(MemoryCatalog::default());
+        let catalog: Arc<dyn Names> = Arc::new(MemoryCatalog::default());
         let lease = Lease::begin(catalog.clone(), Purpose::Write).unwrap();
         assert!(!lease.is_lost());
         catalog.end(lease.session()).unwrap();
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_failure_that_names_the_lease_or_comes_after_it_is_explained_by_its_loss() {
-        let catalog: Arc<dyn Catalog> = Arc::new(MemoryCatalog::default());
+        let catalog: Arc<dyn Names> = Arc::new(MemoryCatalog::default());
         let begin = || Lease::unattended(catalog.clone(), catalog.begin(Purpose::Write, LEASE_MS).unwrap());
         let (lease, other) = (begin(), begin());
         let lost = |lease: &Lease| catalog::Error::LeaseLost { session: lease.session() }.to_string();
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn the_epoch_moves_on_only_between_holds() {
-        let catalog: Arc<dyn Catalog> = Arc::new(MemoryCatalog::default());
+        let catalog: Arc<dyn LocalCatalog> = Arc::new(MemoryCatalog::default());
         let session = catalog.begin(Purpose::Write, LEASE_MS).unwrap();
         let lease = Lease::unattended(catalog.clone(), session);
         let renewed = || {

@@ -51,7 +51,7 @@ pub use pack::{Packed, Packer};
 pub use read::{FileReader, Piece};
 pub use rebuild::{RebuildReport, rebuild_catalog};
 pub use repair::{KnownDamage, LostRange, RepairReport, repair};
-pub use repository::Repository;
+pub use repository::{LocalEngines, Repository};
 pub use session::{
     Budget, Clock, DurableUpTo, PublishedVersion, Source, StripeOwner, StripeOwnerOptions, WriteOrigin,
     checkpointed_data, checkpointed_size, data_bytes, publish, recover, unfinished,

@@ -1,6 +1,6 @@
 //! Listings of any length, a batch at a time.
 
-use catalog::{Catalog, FileEntry};
+use catalog::{FileEntry, Names};
 use format::StorePath;
 
 /// Names asked of the catalog at a time.
@@ -8,7 +8,7 @@ const LISTED_AT_ONCE: usize = 4096;
 
 /// Hands over what lies in a directory, or all below it, in byte order, a batch at a time.
 pub fn list<E: From<catalog::Error>>(
-    catalog: &dyn Catalog,
+    catalog: &dyn Names,
     directory: &StorePath,
     recursive: bool,
     mut take: impl FnMut(Vec<(StorePath, FileEntry)>) -> Result<(), E>,

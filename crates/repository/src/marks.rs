@@ -27,7 +27,7 @@ impl LiveBitmap {
     pub fn of_catalog(repository: &Repository) -> Result<Self> {
         let (mut marks, mut lost, mut after) = (LiveBitmap::default(), Vec::new(), 0);
         loop {
-            let roots = repository.catalog.roots(after, ROOTS_AT_ONCE)?;
+            let roots = repository.local_catalog()?.roots(after, ROOTS_AT_ONCE)?;
             let Some((last, _)) = roots.last() else { break };
             after = *last;
             for (_, root) in roots {
@@ -40,7 +40,7 @@ impl LiveBitmap {
         if !lost.is_empty() {
             return Err(lost_manifests(repository, lost));
         }
-        marks.follow_copies(&repository.catalog.lost()?);
+        marks.follow_copies(&repository.local_catalog()?.lost()?);
         Ok(marks)
     }
 

@@ -47,7 +47,8 @@ impl Repository {
 
     /// Records that the container is where the catalog has it, and misses segments that a manifest names.
     pub(crate) fn record_missing(&self, run: Run) {
-        let found = self.catalog.container(run.container).ok().flatten();
+        let Some(local) = &self.local else { return };
+        let found = local.catalog.container(run.container).ok().flatten();
         if self.lease.is_recorded() && found.is_some_and(|record| record.is_referable()) {
             self.record_mismatch(run);
         }
@@ -56,7 +57,7 @@ impl Repository {
     /// Through a node nothing is recorded: it does not take a client's word for damage.
     fn record_lost(&self, lost: &[(SegmentAddress, Fingerprint)]) {
         if let Some(local) = &self.local {
-            local.lose(lost);
+            local.store.lose(lost);
         }
     }
 }

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use catalog::{
-    CONTAINER_LIMIT, Catalog, CatalogView, ContainerRecord, ContainerState, IssuedNumbers, Purpose, SkippedRecord,
-    SqliteCatalog,
+    CONTAINER_LIMIT, CatalogView, ContainerRecord, ContainerState, IssuedNumbers, LocalCatalog, Names, Purpose,
+    SkippedRecord, SqliteCatalog,
 };
 use format::{ContainerId, JournalRecord, LostSegment, Settings};
 

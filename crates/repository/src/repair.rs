@@ -12,7 +12,7 @@ use crate::mismatch::UNKNOWN;
 use crate::restating::restate_lost;
 use crate::tree::{collect_runs, entries_in};
 use crate::verify::versions_of;
-use crate::{Error, Repository, Result};
+use crate::{Error, LocalEngines, Repository, Result};
 
 /// Paths listed from the catalog at a time.
 const LISTED_AT_ONCE: usize = 4096;
@@ -59,12 +59,12 @@ pub fn repair(repository: &Repository) -> Result<RepairReport> {
 }
 
 fn healed_segments(repository: &Repository) -> Result<u64> {
-    Ok(repository.catalog.lost()?.iter().filter(|lost| lost.copy.is_some()).count() as u64)
+    Ok(repository.local_catalog()?.lost()?.iter().filter(|lost| lost.copy.is_some()).count() as u64)
 }
 
 /// The first reading has recorded what is lost.
 fn read_again(repository: &Repository) -> Result<RepairReport> {
-    let lost = repository.catalog.lost()?;
+    let lost = repository.local_catalog()?.lost()?;
     let wanted = lost.iter().filter(|lost| lost.copy.is_none() && lost.fingerprint != UNKNOWN);
     let wanted: Vec<_> = wanted.map(|lost| lost.fingerprint).collect();
     for some in wanted.chunks(SOUGHT_AT_ONCE) {
@@ -211,21 +211,21 @@ impl Repository {
 
     /// Grows whenever segments were found to be lost here.
     pub fn losses_recorded(&self) -> u64 {
-        self.local.as_ref().map_or(0, |local| local.losses_recorded())
+        self.local.as_ref().map_or(0, |local| local.store.losses_recorded())
     }
 
     /// None when nothing is known to be damaged. Of a store over the network nothing is known
     /// here: its node has the files that are damaged look as if they had changed.
     pub fn known_damage(&self) -> Result<Option<KnownDamage>> {
-        let Some(local) = &self.local else { return Ok(None) };
-        let (healed, lost): (Vec<_>, Vec<_>) = self.catalog.lost()?.into_iter().partition(|lost| lost.copy.is_some());
-        let files: HashSet<_> = local.containers_on_disk()?.into_iter().collect();
-        let growing = self.catalog.growing()?;
-        let records = self.catalog.containers()?;
+        let Some(LocalEngines { store, catalog }) = &self.local else { return Ok(None) };
+        let (healed, lost): (Vec<_>, Vec<_>) = catalog.lost()?.into_iter().partition(|lost| lost.copy.is_some());
+        let files: HashSet<_> = store.containers_on_disk()?.into_iter().collect();
+        let growing = catalog.growing()?;
+        let records = catalog.containers()?;
         let live = || records.iter().filter(|record| record.is_referable() && !growing.contains(&record.id));
         let (mut doubtful_files, mut no_files, mut missing) = (HashSet::new(), HashSet::new(), HashSet::new());
         for file in live().filter(|record| files.contains(&record.id)) {
-            match local.file_bytes(file.id) {
+            match store.file_bytes(file.id) {
                 Ok(_) if !file.was_sealed() => drop(doubtful_files.insert(file.id)),
                 Ok(bytes) if bytes < file.stored_bytes => drop(doubtful_files.insert(file.id)),
                 // Something else stands in its place.

@@ -54,7 +54,7 @@ fn needed(marks: &LiveBitmap, logical: &[ContainerId]) -> impl Iterator<Item = S
 
 /// Spares reading the file when it would be in vain.
 fn is_known_to_be_lost(repository: &Repository, needed: &BTreeSet<SegmentAddress>) -> Result<bool> {
-    let lost = repository.catalog.lost()?;
+    let lost = repository.local_catalog()?.lost()?;
     Ok(lost.iter().any(|lost| lost.copy.is_none() && needed.contains(&lost.address)))
 }
 

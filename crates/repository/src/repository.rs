@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::Catalog;
+use catalog::{LocalCatalog, Names};
 use format::{Change, Settings};
 use store::{LocalStore, SegmentStore};
 
@@ -10,14 +10,23 @@ use crate::blocks::BlockCache;
 use crate::catalog_lock::CatalogLock;
 use crate::lease::Lease;
 use crate::reserve::{Reserve, SharedReserve};
+use crate::{Error, Result};
+
+/// The engines of a store whose directory is on this machine.
+#[derive(Clone)]
+pub struct LocalEngines {
+    pub store: Arc<LocalStore>,
+    pub catalog: Arc<dyn LocalCatalog>,
+}
 
 /// An open store, near or far. Cheap to share: wrap it in an `Arc`.
 pub struct Repository {
     pub settings: Settings,
     pub(crate) store: Arc<dyn SegmentStore>,
-    pub(crate) catalog: Arc<dyn Catalog>,
-    /// The same store, when it is on this machine: collection, verification and rebuilding need its files.
-    pub(crate) local: Option<Arc<LocalStore>>,
+    pub(crate) catalog: Arc<dyn Names>,
+    /// The same engines when they are on this machine: sessions of paths, collection, verification and rebuilding need
+    /// them.
+    pub(crate) local: Option<LocalEngines>,
     pub(crate) lease: Lease,
     pub(crate) cache: BlockCache,
     /// Why nothing may be written by this catalog; only in a store that was opened to be inspected.
@@ -31,19 +40,19 @@ pub struct Repository {
 }
 
 impl Repository {
-    /// Joins two engines; `local` is the store again when its files can be reached.
-    pub fn new(
-        settings: Settings,
-        store: Arc<dyn SegmentStore>,
-        catalog: Arc<dyn Catalog>,
-        local: Option<Arc<LocalStore>>,
-        lease: Lease,
-    ) -> Self {
+    /// Joins the engines of a store on this machine.
+    pub fn local(settings: Settings, engines: LocalEngines, lease: Lease) -> Self {
+        let (store, catalog) = (engines.store.clone(), engines.catalog.clone());
+        Repository { local: Some(engines), ..Self::remote(settings, store, catalog, lease) }
+    }
+
+    /// Joins a store and the names in it that a node serves.
+    pub fn remote(settings: Settings, store: Arc<dyn SegmentStore>, catalog: Arc<dyn Names>, lease: Lease) -> Self {
         Repository {
             settings,
             store,
             catalog,
-            local,
+            local: None,
             lease,
             cache: BlockCache::default(),
             unsound: None,
@@ -60,8 +69,24 @@ impl Repository {
         Some(shared.take())
     }
 
-    pub fn catalog(&self) -> &dyn Catalog {
+    pub fn catalog(&self) -> &dyn Names {
         &*self.catalog
+    }
+
+    /// Returns the whole catalog. Refused through a node.
+    pub fn local_catalog(&self) -> Result<&dyn LocalCatalog> {
+        match &self.local {
+            Some(local) => Ok(&*local.catalog),
+            None => Err(not_local("this")),
+        }
+    }
+
+    /// Returns the store's files, for verbs that only work where they are.
+    pub(crate) fn local_store(&self, verb: &str) -> Result<&LocalStore> {
+        match &self.local {
+            Some(local) => Ok(&local.store),
+            None => Err(not_local(&format!("`thalweg {verb}`"))),
+        }
     }
 
     pub fn store(&self) -> &dyn SegmentStore {
@@ -81,19 +106,19 @@ impl Repository {
         if self.lease.is_lost() {
             return Some("its lease ran out, and the store was collected meanwhile".into());
         }
-        self.local.as_ref().and_then(|local| local.failure()).map(str::to_owned)
+        self.local.as_ref().and_then(|local| local.store.failure()).map(str::to_owned)
     }
 
     /// Returns why nothing can be read or written here any more, if there is a reason that reopening the store does not
     /// cure: its catalog was replaced while it was in use.
     pub fn displaced(&self) -> Option<String> {
-        self.catalog.displaced()
+        self.local.as_ref().and_then(|local| local.catalog.displaced())
     }
 
     /// Seals what is open and ends the lease; call it when done, so that nothing is left for others to tidy.
-    pub fn close(&self) -> crate::Result<()> {
+    pub fn close(&self) -> Result<()> {
         if let Some(local) = &self.local {
-            local.close()?;
+            local.store.close()?;
         }
         self.lease.end();
         if let Some(lock) = &self.catalog_lock {
@@ -101,4 +126,9 @@ impl Repository {
         }
         Ok(())
     }
+}
+
+fn not_local(command: &str) -> Error {
+    let why = format!("is reached over the network; run {command} on a machine that has its directory");
+    Error::Refused { path: "this store".into(), why }
 }

@@ -14,7 +14,7 @@ const PATHS_AT_ONCE: usize = 1024;
 /// Returns at how many paths the journal lacked something that the catalog has, and has it now: a name, a version, or that
 /// a name is gone. Refused when the journal has lost nothing, and the catalog was changed by something else.
 pub(crate) fn restate_lost(repository: &Repository, local: &LocalStore) -> Result<u64> {
-    let problems = repository.catalog.integrity()?;
+    let problems = repository.local_catalog()?.integrity()?;
     if let Some(why) = problems.into_iter().next() {
         return Err(Error::Catalog(catalog::Error::Corrupt { path: "this store".into(), why }));
     }
@@ -26,10 +26,10 @@ pub(crate) fn restate_lost(repository: &Repository, local: &LocalStore) -> Resul
     let lost = lost_paths(&agreement);
     let session = repository.lease.session();
     for some in lost.chunks(PATHS_AT_ONCE) {
-        repository.catalog.restate(session, some)?;
+        repository.local_catalog()?.restate(session, some)?;
     }
     // No gap is filled before all is restated: the outbox keeps their order, whatever happens in between.
-    repository.catalog.fill_gaps(session, agreement.lost_records.as_deref().unwrap_or_default())?;
+    repository.local_catalog()?.fill_gaps(session, agreement.lost_records.as_deref().unwrap_or_default())?;
     repository.journal()?;
     Ok(lost.len() as u64)
 }

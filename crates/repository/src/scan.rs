@@ -205,7 +205,7 @@ impl Scan {
     pub fn replayed(&self, sequence: u64) -> Result<(MemoryCatalog, Vec<SkippedRecord>)> {
         let records: Vec<_> = self.records.range(..=sequence).map(|(_, record)| record.clone()).collect();
         let replayed = MemoryCatalog::new();
-        let left_out = catalog::Catalog::replay(&replayed, &[], &records, &IssuedNumbers::default())?;
+        let left_out = catalog::LocalCatalog::replay(&replayed, &[], &records, &IssuedNumbers::default())?;
         Ok((replayed, left_out))
     }
 }

@@ -6,7 +6,7 @@ use format::{EntryKind, Root, Run};
 
 use crate::marks::{LiveBitmap, named};
 use crate::tree::entries_in;
-use crate::{Repository, Result};
+use crate::{LocalEngines, Repository, Result};
 
 /// Roots fetched from the catalog at a time.
 const ROOTS_AT_ONCE: usize = 4096;
@@ -49,11 +49,11 @@ pub struct FileStatistics {
 
 /// Figures of the whole store. Walks every kept manifest; reads no content.
 pub fn store_statistics(repository: &Repository) -> Result<StoreFigures> {
-    let known = repository.catalog.statistics()?;
+    let known = repository.local_catalog()?.statistics()?;
     let mut marks = LiveBitmap::default();
     let mut after = 0;
     loop {
-        let roots = repository.catalog.roots(after, ROOTS_AT_ONCE)?;
+        let roots = repository.local_catalog()?.roots(after, ROOTS_AT_ONCE)?;
         let Some((last, _)) = roots.last() else { break };
         after = *last;
         for (_, root) in &roots {
@@ -66,7 +66,7 @@ pub fn store_statistics(repository: &Repository) -> Result<StoreFigures> {
         segments: marks.references,
         containers: known.live_containers,
         files: known.files,
-        table_memory_bytes: repository.local.as_ref().map_or(0, |local| local.table_memory_bytes() as u64),
+        table_memory_bytes: repository.local.as_ref().map_or(0, |local| local.store.table_memory_bytes() as u64),
         ..StoreFigures::default()
     };
     let containers: Vec<_> = marks.containers().collect();
@@ -80,11 +80,11 @@ pub fn store_statistics(repository: &Repository) -> Result<StoreFigures> {
 
 /// Returns the length of the containers that are being written now, which the catalog does not know yet (bytes).
 fn open_bytes(repository: &Repository) -> Result<u64> {
-    let Some(local) = &repository.local else { return Ok(0) };
+    let Some(LocalEngines { store, catalog }) = &repository.local else { return Ok(0) };
     let mut bytes = 0;
-    for record in repository.catalog.containers()?.iter().filter(|record| record.segments == 0) {
+    for record in catalog.containers()?.iter().filter(|record| record.segments == 0) {
         // One that has no whole part yet counts for nothing.
-        bytes += local.index(record.id).map_or(0, |index| index.end_offset());
+        bytes += store.index(record.id).map_or(0, |index| index.end_offset());
     }
     Ok(bytes)
 }

@@ -58,7 +58,7 @@ fn home_of(
     number: ContainerId,
 ) -> Result<Option<Arc<ContainerIndex>>> {
     for _ in 0..LOOKS {
-        let record = repository.catalog.container(number)?.filter(catalog::ContainerRecord::is_referable);
+        let record = repository.local_catalog()?.container(number)?.filter(catalog::ContainerRecord::is_referable);
         let Some(home) = record.map(|record| record.physical).filter(|home| *home != physical) else { return Ok(None) };
         match local.index(home) {
             Ok(index) => return Ok(Some(index)),

@@ -55,7 +55,7 @@ pub fn verify(repository: &Repository, data: bool, progress: &mut dyn FnMut(u64)
     let whole = |why| Damage::Catalog { path: None, why };
     verified.damages.extend(repository.unsound.clone().map(whole));
     note_catalog_damage(&mut verified, |verified| {
-        verified.damages.extend(repository.catalog.integrity()?.into_iter().map(whole));
+        verified.damages.extend(repository.local_catalog()?.integrity()?.into_iter().map(whole));
         Ok(())
     })?;
     note_catalog_damage(&mut verified, |verified| compare_with_journal(repository, local, verified))?;
@@ -77,7 +77,7 @@ impl LostSegments {
         let mut copies = HashMap::new();
         note_catalog_damage(&mut VerifyReport::default(), |_| {
             let copy = |lost: LostSegment| lost.copy.map(|copy| (lost.address, copy));
-            copies = repository.catalog.lost()?.into_iter().filter_map(copy).collect();
+            copies = repository.local_catalog()?.lost()?.into_iter().filter_map(copy).collect();
             Ok(())
         })?;
         Ok(LostSegments { damaged: LiveBitmap::default(), copies })
@@ -86,7 +86,7 @@ impl LostSegments {
     /// Notes segments of this file, unless they have moved on to another since.
     fn add(&mut self, repository: &Repository, physical: ContainerId, runs: impl Iterator<Item = Run>) -> Result<()> {
         for run in runs {
-            let record = repository.catalog.container(run.container)?;
+            let record = repository.local_catalog()?.container(run.container)?;
             if record.is_some_and(|record| record.physical == physical) {
                 self.damaged.mark(run);
             }
@@ -114,7 +114,7 @@ impl LostSegments {
         self.copies.keys().for_each(|address| *by_number.entry(address.container).or_default() += 1);
         let mut healed = 0;
         for (number, count) in by_number {
-            let record = repository.catalog.container(number)?;
+            let record = repository.local_catalog()?.container(number)?;
             healed += record.filter(|record| record.physical == physical).map_or(0, |_| count);
         }
         Ok(healed)
@@ -151,13 +151,13 @@ fn note_catalog_damage(verified: &mut VerifyReport, check: impl FnOnce(&mut Veri
 
 fn compare_with_journal(repository: &Repository, local: &LocalStore, verified: &mut VerifyReport) -> Result<()> {
     // The view first: later journal records are not compared, unless no process may write by this catalog.
-    let view = repository.catalog.view()?;
+    let view = repository.local_catalog()?.view()?;
     let mut scan = Scan::of(local, repository.settings.fingerprint)?;
     scan.add_outbox(view.unjournaled()?);
     let unknown = note_unknown_records(repository, &scan, verified)?;
     let last = if repository.unsound.is_some() || unknown { u64::MAX } else { view.sequence()? };
     let (replayed, _) = scan.replayed(last)?;
-    let journal = catalog::Catalog::view(&replayed)?;
+    let journal = catalog::LocalCatalog::view(&replayed)?;
     let mut differences = 0_usize;
     compare(&*view, &*journal, &mut |difference| {
         differences += 1;
@@ -175,7 +175,7 @@ fn compare_with_journal(repository: &Repository, local: &LocalStore, verified: &
 /// Whether the journal holds records that the catalog, as it is now, did not write.
 fn note_unknown_records(repository: &Repository, scan: &Scan, verified: &mut VerifyReport) -> Result<bool> {
     let records: Vec<_> = scan.records.values().map(|record| (record.sequence, checksum_of(record))).collect();
-    let unknown = repository.catalog.unknown_records(&records)?;
+    let unknown = repository.local_catalog()?.unknown_records(&records)?;
     let Some(first) = unknown.first() else { return Ok(false) };
     let unknown = match unknown.len() {
         1 => format!("transaction {first} of the journal is not its own: it is"),
@@ -195,7 +195,7 @@ fn check_numbers(repository: &Repository, local: &LocalStore, verified: &mut Ver
     let mut note = |why| verified.damages.push(Damage::Catalog { path: None, why });
     for container in local.containers_on_disk()? {
         // A number is registered before it has a file.
-        if repository.catalog.container(container)?.is_none() {
+        if repository.local_catalog()?.container(container)?.is_none() {
             note(format!("it does not know container {container}"));
         }
     }
@@ -233,9 +233,10 @@ impl Misplaced {
     fn find(repository: &Repository, local: &LocalStore) -> Result<Self> {
         let mut found = Misplaced::default();
         let Ok(marks) = LiveBitmap::of_catalog(repository) else { return Ok(found) };
-        let lost: HashSet<SegmentAddress> = repository.catalog.lost()?.into_iter().map(|lost| lost.address).collect();
+        let lost: HashSet<SegmentAddress> =
+            repository.local_catalog()?.lost()?.into_iter().map(|lost| lost.address).collect();
         for container in marks.containers() {
-            let Some(record) = repository.catalog.container(container)? else { continue };
+            let Some(record) = repository.local_catalog()?.container(container)? else { continue };
             if !record.is_referable() {
                 found.collected.push(container);
                 continue;
@@ -262,7 +263,7 @@ fn check_containers(
     verified: &mut VerifyReport,
     progress: &mut dyn FnMut(u64),
 ) -> Result<()> {
-    for record in repository.catalog.containers()? {
+    for record in repository.local_catalog()?.containers()? {
         let is_file = record.physical == record.id;
         if !is_file || !record.is_referable() {
             continue;
@@ -366,7 +367,7 @@ pub(crate) fn versions_of(repository: &Repository, path: &StorePath) -> Result<V
 }
 
 fn is_live_in_its_file(repository: &Repository, container: ContainerId) -> Result<bool> {
-    let found = repository.catalog.container(container)?;
+    let found = repository.local_catalog()?.container(container)?;
     Ok(found.is_some_and(|record| record.physical == container && record.state == ContainerState::Live))
 }
 

@@ -47,7 +47,7 @@ fn a_replayed_catalog_is_the_same(fixture: &Fixture) {
     fixture.apply(Change::Forget { path: path("c"), file: fixture.file("c"), versions: vec![1] });
     let copy = fixture.empty();
     copy.replay(&[], &fixture.catalog.unjournaled(99).unwrap(), &Default::default()).unwrap();
-    let all = |catalog: &dyn Catalog| catalog.list(&StorePath::root(), true, None, 99).unwrap();
+    let all = |catalog: &dyn LocalCatalog| catalog.list(&StorePath::root(), true, None, 99).unwrap();
     assert_eq!(all(copy.as_ref()), all(fixture.catalog.as_ref()));
     assert_eq!(copy.versions(&path("c")).unwrap(), fixture.catalog.versions(&path("c")).unwrap());
     assert!(copy.unjournaled(9).unwrap().is_empty());
@@ -185,7 +185,7 @@ fn what_is_stated_again_makes_the_same(fixture: &Fixture) {
     fixture.commit(vec![linked("c", "d/a"), made("d/s", FileKind::Symlink), written("b", 1)]).unwrap();
     let first: Vec<_> = fixture.catalog.unjournaled(99).unwrap().iter().map(|record| record.sequence).collect();
     fixture.catalog.journaled(&first).unwrap();
-    let all = |catalog: &dyn Catalog| catalog.list(&StorePath::root(), true, None, 99).unwrap();
+    let all = |catalog: &dyn LocalCatalog| catalog.list(&StorePath::root(), true, None, 99).unwrap();
     let before = all(fixture.catalog.as_ref());
     let paths: Vec<_> = before.iter().map(|(path, _)| path.clone()).chain([path("nothing")]).collect();
     fixture.catalog.restate(fixture.writer, &paths).unwrap();
@@ -195,7 +195,7 @@ fn what_is_stated_again_makes_the_same(fixture: &Fixture) {
     assert!(records.iter().all(|record| record.sequence > first.len() as u64));
     assert_eq!(copy.replay(&[], &records, &Default::default()).unwrap(), []);
     let named = |(path, entry): (StorePath, crate::FileEntry)| (path, entry.attributes, entry.head, entry.links);
-    let named = |catalog: &dyn Catalog| all(catalog).into_iter().map(named).collect::<Vec<_>>();
+    let named = |catalog: &dyn LocalCatalog| all(catalog).into_iter().map(named).collect::<Vec<_>>();
     assert_eq!(named(copy.as_ref()), named(fixture.catalog.as_ref()));
     assert_eq!(copy.versions(&path("c")).unwrap(), fixture.catalog.versions(&path("d/a")).unwrap());
     assert_refused!(fixture.catalog.restate(SessionId(99), &paths), Error::LeaseLost { .. });

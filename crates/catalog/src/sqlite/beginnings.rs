@@ -207,7 +207,7 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use crate::{Catalog, Purpose, SqliteCatalog};
+    use crate::{LocalCatalog, Names, Purpose, SqliteCatalog};
 
     const SUFFIXES: [&str; 2] = ["", "-wal"];
 

@@ -102,7 +102,7 @@ pub(super) fn address(path: &Path, parameters: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Catalog, Purpose, SqliteCatalog};
+    use crate::{Names, Purpose, SqliteCatalog};
 
     fn sessions(connection: &Connection) -> i64 {
         connection.query_row("SELECT count(*) FROM sessions", [], |row| row.get(0)).unwrap()

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-use crate::catalog::{Catalog, Error, Purpose, SqliteCatalog};
+use crate::catalog::{Error, LocalCatalog, Names, Purpose, SqliteCatalog};
 use crate::{commit, opened, path, scratch, writer, written};
 use format::StorePath;
 

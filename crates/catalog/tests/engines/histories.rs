@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::catalog::{Catalog, Checkpoint, Commit, Join, MemoryCatalog, Purpose, Snapshot, SqliteCatalog};
+use crate::catalog::{Checkpoint, Commit, Join, LocalCatalog, MemoryCatalog, Names, Purpose, Snapshot, SqliteCatalog};
 use crate::{opened, path, scratch};
 use format::{
     Attributes, Change, ContainerId, FileId, FileKind, HandleKey, Root, SegmentAddress, SessionId, StorePath,
@@ -112,11 +112,11 @@ fn key(number: u8) -> HandleKey {
 }
 
 /// A call with its arguments; the answer comes back as text.
-type Call = Box<dyn Fn(&dyn Catalog) -> String>;
+type Call = Box<dyn Fn(&dyn LocalCatalog) -> String>;
 
 /// Returns one call with random arguments; the same for both engines.
 fn step(random: &mut Random, snapshots: &[Snapshot]) -> Call {
-    fn answer<T: std::fmt::Debug>(call: impl Fn(&dyn Catalog) -> T + 'static) -> Call {
+    fn answer<T: std::fmt::Debug>(call: impl Fn(&dyn LocalCatalog) -> T + 'static) -> Call {
         Box::new(move |catalog| format!("{:?}", call(catalog)))
     }
     let (session, container) = (random.session(), random.container());
@@ -188,7 +188,7 @@ fn step(random: &mut Random, snapshots: &[Snapshot]) -> Call {
 }
 
 /// Returns every answer a catalog can give.
-fn picture(catalog: &dyn Catalog) -> Vec<String> {
+fn picture(catalog: &dyn LocalCatalog) -> Vec<String> {
     let mut picture = names(catalog);
     picture.push(format!("{:?}", catalog.containers()));
     picture.extend((1..14).map(|id| format!("{:?}", catalog.container(ContainerId(id)))));
@@ -205,7 +205,7 @@ fn picture(catalog: &dyn Catalog) -> Vec<String> {
 }
 
 /// Returns what a journal restores: names, entries, versions.
-fn names(catalog: &dyn Catalog) -> Vec<String> {
+fn names(catalog: &dyn LocalCatalog) -> Vec<String> {
     let found = catalog.list(&StorePath::root(), true, None, usize::MAX).unwrap();
     let root = catalog.entry(&StorePath::root()).unwrap();
     let names = found.iter().map(|(path, entry)| format!("{path:?} {entry:?} {:?}", catalog.versions(path)));
@@ -227,7 +227,7 @@ fn pair(file: &std::path::Path) -> (MemoryCatalog, SqliteCatalog, Arc<AtomicI64>
     let shown = now_ns.clone();
     let clock: crate::catalog::Clock = Arc::new(move || shown.load(Ordering::Relaxed));
     let (memory, disk) = (MemoryCatalog::new().with_clock(clock.clone()), opened(file).with_clock(clock));
-    for catalog in [&memory as &dyn Catalog, &disk] {
+    for catalog in [&memory as &dyn LocalCatalog, &disk] {
         catalog.begin(Purpose::Write, 1 << 40).unwrap();
     }
     (memory, disk, now_ns)
@@ -276,7 +276,7 @@ fn a_replayed_journal_gives_the_same_catalog() {
             });
         }
         let records = original.unjournaled(usize::MAX).unwrap();
-        for copy in [&memory as &dyn Catalog, &disk] {
+        for copy in [&memory as &dyn LocalCatalog, &disk] {
             let left_out = copy.replay(&original.containers().unwrap(), &records, &Default::default()).unwrap();
             assert_eq!(left_out, [], "seed {seed}");
             assert_eq!(names(copy), names(&original), "seed {seed}");

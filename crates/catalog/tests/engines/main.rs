@@ -5,7 +5,7 @@ mod histories;
 mod measures;
 mod sharing;
 
-use catalog::{Catalog, Commit, Committed, Purpose, Result, SqliteCatalog};
+use catalog::{Commit, Committed, LocalCatalog, Purpose, Result, SqliteCatalog};
 use format::{Attributes, Change, Root, SessionId, StorePath, VersionId, VersionRecord};
 use thalweg_catalog as catalog;
 
@@ -25,11 +25,11 @@ fn written(text: &str, size: u64, base: Option<Option<VersionId>>) -> Change {
     Change::Write { path: path(text), attributes: Attributes { mode: 0o644, ..Default::default() }, version, base }
 }
 
-fn commit(catalog: &dyn Catalog, session: SessionId, changes: Vec<Change>) -> Result<Committed> {
+fn commit(catalog: &dyn LocalCatalog, session: SessionId, changes: Vec<Change>) -> Result<Committed> {
     catalog.commit(&Commit { session, references: vec![], epoch: u64::MAX, changes, checkpoints: vec![] })
 }
 
-fn writer(catalog: &dyn Catalog) -> SessionId {
+fn writer(catalog: &dyn LocalCatalog) -> SessionId {
     catalog.begin(Purpose::Write, 3_600_000).unwrap().id
 }
 

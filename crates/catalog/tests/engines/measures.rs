@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::catalog::Catalog;
+use crate::catalog::{LocalCatalog, Names};
 use crate::{Commit, commit, opened, path, writer, written};
 use format::{Change, ContainerId, StorePath};
 

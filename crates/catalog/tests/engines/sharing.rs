@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::catalog::{Catalog, Error, SqliteCatalog};
+use crate::catalog::{Error, LocalCatalog, Names, SqliteCatalog};
 use crate::{commit, opened, path, scratch, writer, written};
 use format::StorePath;
 
@@ -47,7 +47,7 @@ fn last_acknowledged(child: &mut Child) -> u64 {
 }
 
 /// Checks that "log" has one version for each file below "by".
-fn assert_whole(catalog: &dyn Catalog) -> u64 {
+fn assert_whole(catalog: &dyn LocalCatalog) -> u64 {
     let Ok(versions) = catalog.versions(&path("log")) else { return 0 };
     let below = catalog.list(&path("by"), true, None, usize::MAX).unwrap();
     let files = below.iter().filter(|(_, entry)| entry.head.is_some()).count();
@@ -122,7 +122,7 @@ fn no_update_is_lost_between_two_catalogs_on_one_file() {
 }
 
 /// Adds one to the size of "counter", `times` over, each time based on the head it read.
-fn count_up(catalog: &dyn Catalog, times: usize) {
+fn count_up(catalog: &dyn LocalCatalog, times: usize) {
     let session = writer(catalog);
     let mut done = 0;
     while done < times {
@@ -137,7 +137,7 @@ fn count_up(catalog: &dyn Catalog, times: usize) {
     }
 }
 
-fn read_until(catalog: &dyn Catalog, done: &AtomicBool) {
+fn read_until(catalog: &dyn LocalCatalog, done: &AtomicBool) {
     while !done.load(Ordering::Relaxed) {
         catalog.list(&StorePath::root(), true, None, 99).unwrap();
         catalog.statistics().unwrap();

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::ffi::OsString;
 
 use anyhow::Context;
-use catalog::{Catalog, FileEntry};
+use catalog::{FileEntry, Names};
 use format::{Attributes, FileKind, FileTimes, StorePath, VersionRecord};
 use repository::{Access, Repository};
 use serde_json::Value;
@@ -54,7 +54,7 @@ pub struct Arguments {
 
 /// One of the two.
 struct Side<'a> {
-    catalog: &'a dyn Catalog,
+    catalog: &'a dyn Names,
     location: &'a Location,
     at: Option<CutoffTime>,
     version: Option<u64>,

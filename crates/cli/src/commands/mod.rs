@@ -26,7 +26,7 @@ pub mod stats;
 pub mod verify;
 
 use anyhow::bail;
-use catalog::{Catalog, FileEntry, PathSession};
+use catalog::{FileEntry, Names, PathSession};
 use format::{Change, StorePath};
 use repository::Repository;
 use store::ClaimOwner;
@@ -46,7 +46,7 @@ pub fn commit_names(repository: &Repository, changes: Vec<Change>) -> anyhow::Re
 
 /// [`repository::list`], for callers that may fail in any way.
 pub fn list(
-    catalog: &dyn Catalog,
+    catalog: &dyn Names,
     directory: &StorePath,
     recursive: bool,
     take: impl FnMut(Vec<(StorePath, FileEntry)>) -> anyhow::Result<()>,
@@ -55,7 +55,7 @@ pub fn list(
 }
 
 /// Sessions of this path that have not been committed, oldest first.
-pub fn sessions_of(catalog: &dyn Catalog, path: &StorePath) -> anyhow::Result<Vec<PathSession>> {
+pub fn sessions_of(catalog: &dyn Names, path: &StorePath) -> anyhow::Result<Vec<PathSession>> {
     let mut sessions = catalog.path_sessions()?;
     sessions.retain(|session| session.path == *path);
     Ok(sessions)
@@ -97,7 +97,7 @@ pub fn note_holes(output: &Output, location: &Location, data_bytes: u64, size: u
 }
 
 /// Returns the size and number of a session's checkpoints.
-pub fn checkpointed(catalog: &dyn Catalog, session: &PathSession) -> anyhow::Result<(u64, usize)> {
+pub fn checkpointed(catalog: &dyn Names, session: &PathSession) -> anyhow::Result<(u64, usize)> {
     let checkpoints = catalog.checkpoints(session.id)?;
     let size = repository::checkpointed_size(session.nodes.len(), &checkpoints);
     Ok((size, checkpoints.len()))

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use anyhow::bail;
-use catalog::{Catalog, PathSession};
+use catalog::{Names, PathSession};
 use format::{SessionId, VersionRecord};
 use repository::{Access, Repository};
 use serde_json::Value;
@@ -105,7 +105,7 @@ fn session_id(text: &str) -> anyhow::Result<SessionId> {
 }
 
 fn choose(
-    catalog: &dyn Catalog,
+    catalog: &dyn Names,
     sessions: Vec<PathSession>,
     wanted: Option<SessionId>,
     location: &Location,

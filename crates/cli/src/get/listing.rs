@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::SyncSender;
 
 use anyhow::Context;
-use catalog::{Catalog, FileEntry};
+use catalog::{FileEntry, Names};
 use format::{Attributes, FileId, FileKind, StorePath};
 
 use super::Selection;
@@ -38,7 +38,7 @@ pub struct MadeDirectories {
 }
 
 pub struct Listing<'a> {
-    catalog: &'a dyn Catalog,
+    catalog: &'a dyn Names,
     destination: &'a Destination,
     units: SyncSender<Unit>,
     report: &'a Report<'a>,
@@ -56,7 +56,7 @@ pub struct Listing<'a> {
 
 impl<'a> Listing<'a> {
     pub fn new(
-        catalog: &'a dyn Catalog,
+        catalog: &'a dyn Names,
         destination: &'a Destination,
         units: SyncSender<Unit>,
         report: &'a Report<'a>,

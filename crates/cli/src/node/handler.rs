@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use catalog::{Catalog, Checkpoint, Commit, FileEntry, PathSession, Version};
+use catalog::{Checkpoint, Commit, FileEntry, Names, PathSession, Version};
 use format::{Block, BlockHeader, HandleKey, MAX_FILE_BYTES, Run, SegmentEntry, SessionId, StorePath};
 use repository::{Source, WriteOrigin};
 use store::{ClaimOwner, SegmentStore};
@@ -67,7 +67,7 @@ impl Connection {
         self.node.repository.store()
     }
 
-    fn catalog(&self) -> &dyn Catalog {
+    fn catalog(&self) -> &dyn Names {
         self.node.repository.catalog()
     }
 

@@ -88,8 +88,7 @@ impl Node {
         }
         for handles in self.clients.take_dead() {
             for (session, key) in handles {
-                // Its checkpoints stay, marked interrupted.
-                let _ = self.repository.catalog().leave(session, &key);
+                self.leave(session, &key);
             }
         }
     }

@@ -38,7 +38,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
-use format::Secret;
+use catalog::LocalCatalog;
+use format::{HandleKey, Secret, SessionId};
 use repository::{Budget, Repository};
 use store::ClaimOwner;
 use transfer::message::{Failure, Reply};
@@ -179,12 +180,24 @@ impl Node {
         let checkpointed: Vec<_> = stripe_sets.map(|entry| self.checkpoint_at_end(&entry)).collect();
         // A file still open was not closed: this checkpoint is its last.
         for (session, key) in self.clients.take_handles() {
-            let _ = self.repository.catalog().leave(session, &key);
+            self.leave(session, &key);
         }
         self.stopping.store(true, Ordering::SeqCst);
         self.bell.notify_all();
         [&self.checkpoints, &self.commits, &self.waits].into_iter().for_each(|queue| queue.close());
         checkpointed.into_iter().collect()
+    }
+
+    /// Returns the store's catalog. A node has its store's directory.
+    fn catalog(&self) -> Result<&dyn LocalCatalog, Failure> {
+        self.repository.local_catalog().map_err(failure::of)
+    }
+
+    /// Takes a handle off for a client that does not do so any more. The session's checkpoints stay, marked interrupted.
+    fn leave(&self, session: SessionId, key: &HandleKey) {
+        if let Ok(catalog) = self.catalog() {
+            let _ = catalog.leave(session, key);
+        }
     }
 
     fn checkpoint_at_end(&self, entry: &OwnerEntry) -> repository::Result<()> {

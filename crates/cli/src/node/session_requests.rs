@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use catalog::{Catalog, Join, PathSession};
+use catalog::{Join, Names, PathSession};
 use format::{Change, FileKind, HandleKey, SessionId, StorePath};
 use repository::{LEASE_MS, WriteOrigin, publish};
 use transfer::Replier;
@@ -53,7 +53,7 @@ impl Connection {
             );
             return Err(Failure::new(FailureKind::Refused, why));
         }
-        let catalog = self.node.repository.catalog();
+        let catalog = self.node.catalog()?;
         let entry = catalog.entry(&path)?;
         check_kind(&path, entry.as_ref().map(|entry| entry.attributes.kind))?;
         check_parents(catalog, &path)?;
@@ -78,7 +78,7 @@ impl Connection {
     /// Returns the path's live session, or a new one. A session whose nodes are all gone can no longer be committed: it
     /// is set aside, as interrupted.
     fn join_living(&self, join: &Join) -> Result<PathSession, Failure> {
-        let catalog = self.node.repository.catalog();
+        let catalog = self.node.catalog()?;
         let found = catalog.join(join)?;
         let is_strange = found.nodes.iter().all(|node| !join.nodes.contains(node));
         if !is_strange || answers_within(&found.nodes, DEAD_TIMEOUT) {
@@ -178,7 +178,7 @@ impl Connection {
     /// Leaving twice, or a session that has ended, is no error.
     pub fn leave(&mut self, session: SessionId, key: HandleKey) -> Result<(), Failure> {
         if self.check_handle(session, &key)? {
-            self.node.repository.catalog().leave(session, &key)?;
+            self.node.catalog()?.leave(session, &key)?;
             self.node.clients.gave_back((session, key));
         }
         Ok(())
@@ -199,7 +199,7 @@ fn path_of_failed_job(node: &Node, job: &str, session: SessionId) -> Result<Opti
     if !node.job_failures.has_any(job) {
         return Ok(None);
     }
-    Ok(node.repository.catalog().path_session(session)?.map(|session| session.path))
+    Ok(node.catalog()?.path_session(session)?.map(|session| session.path))
 }
 
 /// Whether any of the nodes takes a connection; one that is being started again gets some time. All are tried side by
@@ -236,7 +236,7 @@ fn check_kind(path: &StorePath, kind: Option<FileKind>) -> Result<(), Failure> {
 }
 
 /// A file below something that is no directory could be written, but never committed.
-fn check_parents(catalog: &dyn Catalog, path: &StorePath) -> Result<(), Failure> {
+fn check_parents(catalog: &dyn Names, path: &StorePath) -> Result<(), Failure> {
     let mut parent = path.parent();
     while let Some(above) = parent.filter(|above| !above.is_root()) {
         match catalog.entry(&above)?.map(|entry| entry.attributes.kind) {

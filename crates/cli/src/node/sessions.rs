@@ -16,7 +16,7 @@ impl Connection {
         let purpose = if purpose == Purpose::Path { Purpose::Write } else { purpose };
         let (begun, client) = (&self.node.begun_sessions, self.source.client);
         begun.admit(client)?;
-        let session = self.node.repository.catalog().begin_for(owner(client), purpose, lease_ms)?;
+        let session = self.node.catalog()?.begin_for(owner(client), purpose, lease_ms)?;
         begun.lasts(session.id, client, lease_ms);
         Ok(session)
     }
@@ -64,7 +64,7 @@ impl Connection {
 
     /// Whether there is such a session; refused when it is another's.
     fn check_owner(&self, session: SessionId) -> Result<bool, Failure> {
-        match self.node.repository.catalog().is_begun_for(session, owner(self.source.client))? {
+        match self.node.catalog()?.is_begun_for(session, owner(self.source.client))? {
             Some(false) => {
                 let why = format!("session {session} was not begun by this client; it is left alone");
                 Err(Failure::new(FailureKind::Refused, why))
@@ -75,7 +75,7 @@ impl Connection {
 
     /// Whether there is such a session; refused when the key is of none of its handles.
     pub fn check_handle(&self, session: SessionId, key: &HandleKey) -> Result<bool, Failure> {
-        match self.node.repository.catalog().has_handle(session, key)? {
+        match self.node.catalog()?.has_handle(session, key)? {
             Some(false) => {
                 let why = format!("session {session} was not opened with this key; it is left alone");
                 Err(Failure::new(FailureKind::Refused, why))
@@ -96,7 +96,7 @@ impl Connection {
     /// Refuses to end leases of processes, and sessions that programs write in: only their owners may.
     fn check_interrupted(&self, session: SessionId) -> Result<(), Failure> {
         let refused = |why: &str| Err(Failure::new(FailureKind::Refused, format!("session {session} {why}")));
-        match self.node.repository.catalog().path_session(session)? {
+        match self.node.catalog()?.path_session(session)? {
             None => refused("is no interrupted session of a path; `thalweg sessions` lists them"),
             Some(found) if !found.interrupted => refused("is being written now; it was not interrupted"),
             Some(_) => Ok(()),

@@ -4,14 +4,14 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use catalog::{Catalog, FileEntry};
+use catalog::{FileEntry, Names};
 use format::{FileId, FileKind, StorePath};
 use repository::{Result, list};
 
 use crate::shown;
 
 pub struct Replacing<'a> {
-    catalog: &'a dyn Catalog,
+    catalog: &'a dyn Names,
     /// `--replace`: versions may be dropped.
     is_allowed: bool,
     /// How many names files with several still have, as this run takes them away.
@@ -29,7 +29,7 @@ pub enum Replacement {
 }
 
 impl<'a> Replacing<'a> {
-    pub fn new(catalog: &'a dyn Catalog, is_allowed: bool) -> Self {
+    pub fn new(catalog: &'a dyn Names, is_allowed: bool) -> Self {
         Replacing { catalog, is_allowed, names_left: Mutex::default() }
     }
 
@@ -81,7 +81,7 @@ pub fn refused(what: &str) -> String {
 }
 
 /// `a file with 3 versions`.
-pub fn versions_of(catalog: &dyn Catalog, path: &StorePath) -> Result<String> {
+pub fn versions_of(catalog: &dyn Names, path: &StorePath) -> Result<String> {
     let versions = catalog.versions(path)?.len() as u64;
     Ok(format!("a file with {}", shown::count(versions, "version")))
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-use catalog::{Catalog, FileEntry};
+use catalog::{FileEntry, Names};
 use format::{Change, FileKind, StorePath};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -62,7 +62,7 @@ struct Pending {
 }
 
 pub struct Walk<'a> {
-    catalog: &'a dyn Catalog,
+    catalog: &'a dyn Names,
     units: Sender<'a>,
     outcomes: SyncSender<Vec<Outcome>>,
     avoid: &'a HashSet<(u64, u64)>,
@@ -83,7 +83,7 @@ type Step = Result<(), QueueClosed>;
 
 impl<'a> Walk<'a> {
     pub fn new(
-        catalog: &'a dyn Catalog,
+        catalog: &'a dyn Names,
         units: Sender<'a>,
         outcomes: SyncSender<Vec<Outcome>>,
         options: &'a Options,

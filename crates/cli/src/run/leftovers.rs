@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use catalog::{Catalog, PathSession};
+use catalog::{Names, PathSession};
 use format::StorePath;
 use repository::{Access, Repository};
 use transfer::{Credentials, Remote, RemoteCatalog};
@@ -134,7 +134,7 @@ fn open(own_store: Option<&OsStr>, nodes: &[String], credentials: &Credentials) 
 }
 
 fn look(repository: &Repository, session: &PathSession, has_node_ended: bool) -> anyhow::Result<Remains> {
-    let Some(found) = repository.catalog().path_session(session.id)? else { return Ok(Remains::Nothing) };
+    let Some(found) = repository.local_catalog()?.path_session(session.id)? else { return Ok(Remains::Nothing) };
     if repository::checkpointed_data(repository, &found)? > 0 {
         let left_ms = if found.interrupted { None } else { repository.catalog().lease_left_ms(found.id)? };
         return Ok(Remains::Data { lease_left_s: left_ms.unwrap_or(0).div_ceil(1000) });

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::{Catalog, Checkpoint, Commit, Join};
+use catalog::{Checkpoint, Commit, Join, Names};
 use format::{Attributes, Change, Entry, EntryKind, HandleKey, Page, Root, StorePath, VersionRecord};
 use repository::{Access, Repository};
 use transfer::{Remote, RemoteCatalog};
@@ -44,7 +44,7 @@ fn commit(repository: &Repository, changes: Vec<Change>) {
 }
 
 /// Returns a node's answer on the store that `fill` has filled.
-fn through_a_node<T>(fill: impl FnOnce(&Arc<Repository>), ask: impl FnOnce(&dyn Catalog) -> T) -> T {
+fn through_a_node<T>(fill: impl FnOnce(&Arc<Repository>), ask: impl FnOnce(&dyn Names) -> T) -> T {
     let store = Store::new();
     let repository = Arc::new(repository::open(&store.directory(), Access::Write).unwrap());
     fill(&repository);
@@ -85,7 +85,7 @@ fn all_sessions_and_their_checkpoints_are_listed_through_a_node() {
     let (sessions, checkpoints) = (120, LIST_BYTES / ENTRY_BYTES);
     let fill = |repository: &Arc<Repository>| {
         let nodes = vec!["n".repeat(700); 1000];
-        let catalog = repository.catalog();
+        let catalog = repository.local_catalog().unwrap();
         let join = |at: usize| {
             let (path, nodes, key) = (path(&format!("{at:05}")), nodes.clone(), HandleKey([1; HandleKey::BYTES]));
             let join = Join { path, nodes, stripe_bytes: 1 << 20, job: "job".into(), key, lease_ms: 600_000 };

@@ -13,9 +13,9 @@ use super::runner::{Store, run};
 /// A session of `out` that has written and checkpointed `content`, and whose writer then went away.
 fn interrupted(store: &Store, content: &[u8]) {
     let repository = Arc::new(repository::open(&store.directory(), Access::Write).unwrap());
-    let session = repository.catalog().join(&join()).unwrap();
+    let session = repository.local_catalog().unwrap().join(&join()).unwrap();
     write(&repository, session.id, content);
-    repository.catalog().leave(session.id, &join().key).unwrap();
+    repository.local_catalog().unwrap().leave(session.id, &join().key).unwrap();
     repository.close().unwrap();
 }
 
@@ -33,7 +33,7 @@ fn join() -> Join {
 /// A job of which the disk took nothing but the file's size, or some pieces of its content.
 fn of_a_full_disk(store: &Store, size: u64, pieces: &[(u64, &[u8])]) {
     let repository = Arc::new(repository::open(&store.directory(), Access::Write).unwrap());
-    let session = repository.catalog().join(&join()).unwrap();
+    let session = repository.local_catalog().unwrap().join(&join()).unwrap();
     let stripe_set =
         StripeOwner::take(repository.clone(), Arc::new(Budget::new(64 << 20)), session.id, 0, 1, 8192).unwrap();
     for (number, (offset, content)) in pieces.iter().enumerate() {
@@ -43,7 +43,7 @@ fn of_a_full_disk(store: &Store, size: u64, pieces: &[(u64, &[u8])]) {
     }
     stripe_set.set_size(size).unwrap();
     stripe_set.checkpoint(ClaimOwner(1), true, None).unwrap();
-    repository.catalog().leave(session.id, &join().key).unwrap();
+    repository.local_catalog().unwrap().leave(session.id, &join().key).unwrap();
     repository.close().unwrap();
 }
 
@@ -82,7 +82,7 @@ fn a_session_of_an_empty_file_makes_no_version_unasked() {
 fn a_session_whose_node_may_be_gone_is_recovered_when_its_lease_is_over() {
     let store = Store::new();
     let repository = Arc::new(repository::open(&store.directory(), Access::Write).unwrap());
-    repository.catalog().join(&Join { lease_ms: 25_000, ..join() }).unwrap();
+    repository.local_catalog().unwrap().join(&Join { lease_ms: 25_000, ..join() }).unwrap();
     repository.close().unwrap();
     let refused = run(&["recover".as_ref(), store.address("out").as_os_str()]).expect(1).stderr;
     for part in ["its node, here, was last heard of at 2", "recover works in ", " s at most"] {

@@ -110,7 +110,7 @@ impl StripeOwner {
             };
             let references: Vec<ContainerId> = built.references.iter().copied().collect();
             let writer = self.repository.lease.session();
-            match self.repository.catalog.checkpoint(writer, &checkpoint, &references, taken.relied_epoch) {
+            match self.repository.local_catalog()?.checkpoint(writer, &checkpoint, &references, taken.relied_epoch) {
                 Ok(()) => return Ok((attempt > 0).then_some(built)),
                 Err(catalog::Error::NotLive { containers }) => {
                     self.repository.forget(&containers);

@@ -25,7 +25,7 @@ pub fn publish(
     session: SessionId,
     now_ns: i64,
 ) -> Result<PublishedVersion> {
-    let found = repository.catalog.path_session(session)?;
+    let found = repository.local_catalog()?.path_session(session)?;
     let Some(found) = found else {
         return Err(Error::Failed(format!("session {session} has ended; nothing is left to commit")));
     };

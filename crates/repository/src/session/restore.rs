@@ -21,11 +21,11 @@ impl StripeOwner {
         owner: u64,
         segment_bytes: u32,
     ) -> Result<Self> {
-        let found = repository.catalog.path_session(session)?;
+        let found = repository.local_catalog()?.path_session(session)?;
         let Some(found) = found.filter(|found| (stripe_set as usize) < found.nodes.len()) else {
             return Err(Error::Failed(format!("session {session} has ended, or has no stripe set {stripe_set}")));
         };
-        let number = repository.catalog.take_stripe_set(session, stripe_set, owner)?;
+        let number = repository.local_catalog()?.take_stripe_set(session, stripe_set, owner)?;
         let stripe_sets = found.nodes.len() as u32;
         let options = StripeOwnerOptions {
             session,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use catalog::Catalog;
+use catalog::LocalCatalog;
 use format::{Attributes, BlockKind, Change, ContainerId};
 use repository::{CommitEntry, FileWriter, Repository, WriteMode, collect, repair, verify};
 use store::ClaimOwner;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use catalog::{Catalog, ContainerState, Join, MemoryCatalog, PathSession, Purpose};
+use catalog::{ContainerState, Join, LocalCatalog, MemoryCatalog, Names, PathSession, Purpose};
 use format::{
     ContainerId, Fingerprint, HandleKey, LostSegment, SegmentAddress, SessionId, Settings, StoreId, StorePath,
 };
-use repository::{Budget, Lease, Repository, StripeOwner};
+use repository::{Budget, Lease, LocalEngines, Repository, StripeOwner};
 use store::files::Memory;
 use store::{ClaimOwner, LocalStore, Options, Registrar, SealedContainer};
 
@@ -34,7 +34,7 @@ impl World {
 
     /// A process in which this happens before it opens a container, in the middle of whatever makes it open one.
     pub fn process_that(&self, before_opening: Box<dyn Fn() + Send + Sync>) -> Arc<Repository> {
-        let catalog: Arc<dyn Catalog> = self.catalog.clone();
+        let catalog: Arc<dyn LocalCatalog> = self.catalog.clone();
         let session = catalog.begin(Purpose::Write, 1_000_000).unwrap();
         let epoch = Arc::new(AtomicU64::new(session.epoch));
         let registrar = Arc::new(Registered { catalog: catalog.clone(), session: session.id, epoch, before_opening });
@@ -44,15 +44,15 @@ impl World {
             LocalStore::open(self.files.clone(), self.files.clone(), &self.settings, registrar, options).unwrap();
         let local = Arc::new(local);
         let lease = Lease::unattended(catalog.clone(), session);
-        Arc::new(Repository::new(self.settings.clone(), local.clone(), catalog, Some(local), lease))
+        Arc::new(Repository::local(self.settings.clone(), LocalEngines { store: local, catalog }, lease))
     }
 
     /// A command that reaches the store through a node: it has a lease of its own, and the node's answers.
     pub fn remote(&self, node: &Repository) -> Arc<Repository> {
-        let catalog: Arc<dyn Catalog> = self.catalog.clone();
+        let catalog: Arc<dyn Names> = self.catalog.clone();
         let session = catalog.begin(Purpose::Write, 1_000_000).unwrap();
         let lease = Lease::unattended(catalog.clone(), session);
-        Arc::new(Repository::new(self.settings.clone(), node.store_arc(), catalog, None, lease))
+        Arc::new(Repository::remote(self.settings.clone(), node.store_arc(), catalog, lease))
     }
 
     /// The process is dead, and its lease has run out.
@@ -89,7 +89,7 @@ pub const KEY: HandleKey = HandleKey([1; HandleKey::BYTES]);
 pub const CLAIM_OWNER: ClaimOwner = ClaimOwner(7);
 
 struct Registered {
-    catalog: Arc<dyn Catalog>,
+    catalog: Arc<dyn LocalCatalog>,
     session: SessionId,
     /// Nothing is remembered for longer than a call (`background: false`), so any number will do.
     epoch: Arc<AtomicU64>,

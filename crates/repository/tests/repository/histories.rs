@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use catalog::Catalog;
+use catalog::LocalCatalog;
 use format::{Attributes, Change, SessionId, VersionRecord};
 use repository::{
     CommitEntry, Draft, FileWriter, Repository, Source, StripeOwner, WriteMode, WriteOrigin, collect, publish, verify,

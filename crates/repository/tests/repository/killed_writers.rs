@@ -1,6 +1,6 @@
 //! Containers left unsealed, since their writers were killed, and damaged afterwards.
 
-use catalog::{Catalog, ContainerState};
+use catalog::{ContainerState, LocalCatalog};
 use format::ContainerId;
 use repository::{collect, repair, verify};
 use store::files::Files;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use catalog::{Catalog, Purpose};
+use catalog::{Names, Purpose};
 use format::{Block, Fingerprint, Label, Run, SegmentEntry};
 use repository::{Lease, Repository};
 use store::{Answer, ClaimOwner, Result, SegmentStore, StoredBlock};
@@ -115,9 +115,9 @@ fn a_store_that_contradicts_itself_gives_errors_and_no_wrong_bytes() {
         let plain = Random(1).bytes_of(3 << 20);
         put(&node, "a", &plain);
         let lying = Arc::new(Lying { honest: node.store_arc(), lie, lies: AtomicUsize::new(0) });
-        let catalog: Arc<dyn Catalog> = world.catalog.clone();
+        let catalog: Arc<dyn Names> = world.catalog.clone();
         let lease = Lease::unattended(catalog.clone(), catalog.begin(Purpose::Write, 1_000_000).unwrap());
-        let client = Arc::new(Repository::new(world.settings.clone(), lying.clone(), catalog, None, lease));
+        let client = Arc::new(Repository::remote(world.settings.clone(), lying.clone(), catalog, lease));
         let is_read = reads(&client, "a", 0, &plain);
         assert!(lying.lies.load(Ordering::Relaxed) > 0, "{lie:?}: nothing was asked");
         assert!(!is_read || matches!(lie, Lie::Twice), "{lie:?}: it was believed");

@@ -270,7 +270,7 @@ fn a_rebuild_without_a_catalog_names_transactions_whose_container_is_gone_and_gi
     put(&repository, &[("g", &[7; 5000])]);
     repository.close().unwrap();
     assert!(!file.exists(), "its number is not given again");
-    assert_eq!(repository.catalog().known_records().unwrap().unwrap().last(), Some(&8));
+    assert_eq!(repository.local_catalog().unwrap().known_records().unwrap().unwrap().last(), Some(&8));
     let entry = repository.catalog().entry(&path("g")).unwrap().unwrap();
     assert_eq!(entry.file, format::FileId(7));
 }

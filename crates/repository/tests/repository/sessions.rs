@@ -70,7 +70,7 @@ fn a_second_session_changes_only_what_it_writes() {
         owner.write(arrival(1), &[(at, 1500)], vec![round + 1; 1500]).unwrap();
         owner.checkpoint(CLAIM_OWNER, true, None).unwrap();
         publish(&node, CLAIM_OWNER, session.id, 5).unwrap();
-        node.catalog().leave(session.id, &KEY).unwrap();
+        node.local_catalog().unwrap().leave(session.id, &KEY).unwrap();
     }
     let bytes = content(&node, "out");
     let expected: Vec<u8> = (0..2900)
@@ -108,7 +108,7 @@ fn a_commit_is_never_laid_over_a_file_that_had_the_name_before() {
     let node = world.process();
     let first = write_scattered(&world, &node, 0, 1);
     assert_eq!(publish(&node, CLAIM_OWNER, first.id, 5).unwrap().version, 1);
-    node.catalog().leave(first.id, &KEY).unwrap();
+    node.local_catalog().unwrap().leave(first.id, &KEY).unwrap();
     let second = write_scattered(&world, &node, 1, 2);
     // While the second is laid over version 1, the file is removed, and another made that has a version 1 too.
     let (other, happened) = (node.clone(), Arc::new(AtomicBool::new(false)));

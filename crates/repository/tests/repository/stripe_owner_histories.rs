@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use catalog::Catalog;
+use catalog::LocalCatalog;
 use format::{BlockKind, SegmentAddress, SegmentEntry, SessionId};
 use repository::{Budget, DurableUpTo, Repository, Source, StripeOwner, WriteOrigin, collect, publish};
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use catalog::{Catalog, Checkpoint};
+use catalog::{Checkpoint, LocalCatalog};
 use format::{Entry, EntryKind, Page, Root, SegmentEntry};
 use repository::{Budget, Source, StripeOwner, WriteOrigin, publish};
 

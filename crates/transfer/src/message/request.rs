@@ -31,7 +31,7 @@ messages! {
         15 Entries { run: Run },
         16 MakeDurable {},
 
-        // The catalog ([`catalog::Catalog`]), as far as clients need it.
+        // Names and versions ([`catalog::Names`]).
 
         20 Begin { purpose: Purpose, lease_ms: u64 },
         21 Renew { session: SessionId, lease_ms: u64, refresh: bool },

@@ -1,16 +1,9 @@
-//! The node's catalog as a [`Catalog`], as far as clients need it.
-//!
-//! The node's own operations (numbering containers, checkpoints, collection, rebuilding) are not offered here.
+//! The names in the node's store.
 
 use std::fmt::Debug;
 
-use catalog::{
-    Catalog, CatalogView, Checkpoint, Commit, Committed, ContainerRecord, Error, FileEntry, IssuedNumbers, Join,
-    PathSession, Purpose, Result, Session, SkippedRecord, Snapshot, Statistics, Version,
-};
-use format::{
-    ContainerId, Fingerprint, HandleKey, JournalRecord, LostSegment, Root, SegmentAddress, SessionId, StorePath, Writer,
-};
+use catalog::{Checkpoint, Commit, Committed, Error, FileEntry, Names, PathSession, Purpose, Result, Session, Version};
+use format::{SessionId, StorePath, Writer};
 
 use super::Remote;
 use super::failures::catalog_error;
@@ -145,24 +138,11 @@ impl RemoteCatalog {
         all.truncate(limit);
         Ok(all)
     }
-
-    fn elsewhere<T>(&self, deed: &str) -> Result<T> {
-        let why = format!("{deed} is done on the node's own machine; run the command there, on the store's directory");
-        Err(Error::Unavailable { peer: self.remote.address().to_owned(), why })
-    }
 }
 
-impl Catalog for RemoteCatalog {
+impl Names for RemoteCatalog {
     fn begin(&self, purpose: Purpose, lease_ms: u64) -> Result<Session> {
         self.ask(NO_SESSION, Request::Begin { purpose, lease_ms }, pick!(Session, session))
-    }
-
-    fn begin_for(&self, _client: u64, _purpose: Purpose, _lease_ms: u64) -> Result<Session> {
-        self.elsewhere("beginning sessions for others")
-    }
-
-    fn is_begun_for(&self, _session: SessionId, _client: u64) -> Result<Option<bool>> {
-        self.elsewhere("asking whose a session is")
     }
 
     fn renew(&self, session: SessionId, lease_ms: u64, refresh: bool) -> Result<Session> {
@@ -235,137 +215,5 @@ impl Catalog for RemoteCatalog {
 
     fn discard(&self, session: SessionId) -> Result<()> {
         self.ask(session, Request::Discard { session }, done)
-    }
-
-    fn open_container(&self, _: SessionId) -> Result<ContainerId> {
-        self.elsewhere("opening containers")
-    }
-
-    fn seal_container(&self, _: ContainerId, _: u64, _: u64) -> Result<()> {
-        self.elsewhere("sealing containers")
-    }
-
-    fn container(&self, _: ContainerId) -> Result<Option<ContainerRecord>> {
-        self.elsewhere("looking up containers")
-    }
-
-    fn lose(&self, _: &[(SegmentAddress, Fingerprint)]) -> Result<()> {
-        self.elsewhere("recording damage")
-    }
-
-    fn lost(&self) -> Result<Vec<LostSegment>> {
-        self.elsewhere("listing damage")
-    }
-
-    fn heal(&self, _: SessionId, _: u64, _: &[(LostSegment, SegmentAddress)]) -> Result<()> {
-        self.elsewhere("recording repairs")
-    }
-
-    fn files_of(&self, _: ContainerId) -> Result<Vec<ContainerId>> {
-        self.elsewhere("looking up containers")
-    }
-
-    fn growing(&self) -> Result<Vec<ContainerId>> {
-        self.elsewhere("listing containers")
-    }
-
-    fn containers(&self) -> Result<Vec<ContainerRecord>> {
-        self.elsewhere("listing containers")
-    }
-
-    fn unjournaled(&self, _: usize) -> Result<Vec<JournalRecord>> {
-        self.elsewhere("keeping the journal")
-    }
-
-    fn journaled(&self, _: &[u64]) -> Result<()> {
-        self.elsewhere("keeping the journal")
-    }
-
-    fn unknown_records(&self, _: &[(u64, u64)]) -> Result<Vec<u64>> {
-        self.elsewhere("comparing the catalog with its journal")
-    }
-
-    fn known_records(&self) -> Result<Option<Vec<u64>>> {
-        self.elsewhere("comparing the catalog with its journal")
-    }
-
-    fn fill_gaps(&self, _: SessionId, _: &[u64]) -> Result<()> {
-        self.elsewhere("repairing the journal")
-    }
-
-    fn restate(&self, _: SessionId, _: &[StorePath]) -> Result<()> {
-        self.elsewhere("repairing the journal")
-    }
-
-    fn integrity(&self) -> Result<Vec<String>> {
-        self.elsewhere("verifying the catalog")
-    }
-
-    fn view(&self) -> Result<Box<dyn CatalogView + '_>> {
-        self.elsewhere("comparing the catalog with its journal")
-    }
-
-    fn replay(&self, _: &[ContainerRecord], _: &[JournalRecord], _: &IssuedNumbers) -> Result<Vec<SkippedRecord>> {
-        self.elsewhere("rebuilding the catalog")
-    }
-
-    fn join(&self, _: &Join) -> Result<PathSession> {
-        self.elsewhere("joining a path's session in the catalog")
-    }
-
-    fn path_session(&self, _: SessionId) -> Result<Option<PathSession>> {
-        self.elsewhere("looking up one session")
-    }
-
-    fn live_session(&self, _: &StorePath) -> Result<Option<PathSession>> {
-        self.elsewhere("looking up one session")
-    }
-
-    fn has_handle(&self, _: SessionId, _: &HandleKey) -> Result<Option<bool>> {
-        self.elsewhere("asking whose a session is")
-    }
-
-    fn leave(&self, _: SessionId, _: &HandleKey) -> Result<u32> {
-        self.elsewhere("leaving a path's session in the catalog")
-    }
-
-    fn leave_all(&self, _: SessionId) -> Result<()> {
-        self.elsewhere("leaving a path's session in the catalog")
-    }
-
-    fn take_stripe_set(&self, _: SessionId, _: u32, _: u64) -> Result<u64> {
-        self.elsewhere("taking a stripe set")
-    }
-
-    fn checkpoint(&self, _: SessionId, _: &Checkpoint, _: &[ContainerId], _: u64) -> Result<()> {
-        self.elsewhere("recording checkpoints")
-    }
-
-    fn snapshot(&self) -> Result<Snapshot> {
-        self.elsewhere("collection")
-    }
-
-    fn roots(&self, _: u64, _: usize) -> Result<Vec<(u64, Root)>> {
-        self.elsewhere("collection")
-    }
-
-    fn condemn(&self, _: Snapshot, _: &[ContainerId]) -> Result<Vec<ContainerId>> {
-        self.elsewhere("collection")
-    }
-
-    fn relocate(&self, _: Snapshot, _: &[(ContainerId, ContainerId)]) -> Result<Vec<ContainerId>> {
-        self.elsewhere("collection")
-    }
-
-    fn deletable(&self) -> Result<Vec<ContainerId>> {
-        self.elsewhere("collection")
-    }
-
-    fn deleted(&self, _: &[ContainerId]) -> Result<()> {
-        self.elsewhere("collection")
-    }
-
-    fn statistics(&self) -> Result<Statistics> {
-        self.elsewhere("counting the catalog's containers and versions")
     }
 }

@@ -12,6 +12,7 @@ WIDTH, HEIGHT = 430, 300
 LEFT, RIGHT, TOP, BOTTOM = 58, 14, 30, 46
 LEGEND_LINE = 16
 FONT = "font-family='DejaVu Sans, Helvetica, sans-serif'"
+COLOURS = ["#1f5fa8", "#c0392b", "#3f8f3d", "#b7861f", "#7d3c98", "#555555"]
 
 
 class Axis:
@@ -107,6 +108,17 @@ def write(path: Path, panels, columns=2):
         top += max(panel.height() for panel in row) + 10
     head = f"<svg xmlns='http://www.w3.org/2000/svg' width='{columns * WIDTH}' height='{top}' {FONT}>"
     path.write_text(f"{head}<rect width='100%' height='100%' fill='white'/>{chr(10).join(body)}</svg>\n")
+
+
+def write_lines(path: Path, title, x_title, y_title, series, *, logarithmic_x=False):
+    """One panel with a line for each of `series`: name → [(x, y)]."""
+    xs = sorted({x for points in series.values() for x, _ in points})
+    most = max(y for points in series.values() for _, y in points) * 1.05 or 1
+    ticks = [(x, f"{x:g}") for x in xs]
+    panel = Panel(title, Axis(x_title, xs[0], xs[-1], log=logarithmic_x, ticks=ticks), Axis(y_title, 0, most))
+    for number, (name, points) in enumerate(series.items()):
+        panel.line(points, name, COLOURS[number % len(COLOURS)])
+    write(path, [panel])
 
 
 def _text(x, y, text, size, anchor, bold=False):
