@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use repository::{Access, Repository};
 use serde_json::{Value, json};
 
@@ -37,7 +38,7 @@ use crate::{shown, streams};
 )]
 pub struct Arguments {
     /// Sources (`-`: standard input), then the destination: STORE::DIR/ or STORE::NAME
-    #[arg(required = true, num_args = 1.., value_names = ["SRC", "STORE::DIR/"])]
+    #[arg(required = true, num_args = 1.., value_parser = PathBufValueParser::new().map(OsString::from), value_names = ["SRC", "STORE::DIR/"])]
     pub paths: Vec<OsString>,
     /// One commit at the end: everything appears at once, or nothing
     #[arg(long)]
@@ -340,7 +341,7 @@ fn interrupted(summary: &Summary) -> String {
     };
     format!(
         "interrupted: {} stored{unchanged}, the rest is not; run the same command again to go on",
-        shown::count(stored, "file")
+        shown::count(stored, "name")
     )
 }
 

@@ -41,6 +41,9 @@ fn every_mistake_gets_one_line() {
         (&["put", "-", "@::"], 2, "::NAME"),
         (&["put", "%", "local"], 2, "write STORE::PATH"),
         (&["put", "@::file"], 2, ""),
+        (&["put", "%", "thalweg://h:1/x"], 2, "as in `thalweg://HOST:7420::run1"),
+        (&["run", "--store", "@", "true"], 2, "thalweg run -- CMD"),
+        (&["find", "@::", "--min-size", "1X"], 2, "512K, 10M"),
         (&["get", "@::file", "@::copy"], 2, "local path"),
         (&["get", "@::file", "gs://bucket/"], 2, "not gs://"),
         (&["get", "@::file", "thalweg://127.0.0.1:1/"], 2, "not thalweg://"),
@@ -80,6 +83,15 @@ fn every_mistake_gets_one_line() {
         (&["recover", "@::file", "--session", "xyz"], 2, "an id"),
         (&["stat", "@::nothing"], 1, "no such file"),
         (&["frobnicate"], 2, "frobnicate"),
+        (&["run", "--", "true"], 2, "set THALWEG_STORE"),
+        (&["run", "--store", "", "--", "true"], 2, "$THALWEG_STORE is not set"),
+        (&["run", "--store", "s3://bucket", "--", "true"], 2, "not s3://"),
+        (&["node", "s3://bucket"], 2, "not s3://"),
+        (&["put", "", "@::x"], 2, "a value is required"),
+        (&["get", "@::file", ""], 2, "a value is required"),
+        (&["init", "!", "--shared", ""], 2, "--shared"),
+        (&["find", "@::", "--name", ""], 2, "--name"),
+        (&["simulate", ""], 2, "a value is required"),
         (&[], 2, ""),
     ];
     for (arguments, code, needle) in cases {
@@ -139,6 +151,21 @@ fn every_verb_explains_itself_with_an_example() {
     {
         let help = run(&[verb, "--help"]).expect(0).text();
         assert!(help.contains("Example: thalweg "), "{verb}: {help}");
+    }
+}
+
+#[test]
+fn an_empty_variable_is_one_that_is_not_set() {
+    let store = Store::new();
+    let empty = |arguments: &[&str], variable: &str| {
+        let output = command(arguments).current_dir(store.path("")).env(variable, "").output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = empty(&["run", "--", "true"], "THALWEG_STORE");
+    assert_eq!((code, said.contains("set THALWEG_STORE")), (Some(2), true), "{said}");
+    for variable in ["SLURM_JOB_NODELIST", "PBS_NODEFILE", "THALWEG_CONFIG", "THALWEG_LOG", "THALWEG_TIMEOUT_S"] {
+        let (code, said) = empty(&["run", "--store", "nowhere", "--", "true"], variable);
+        assert_eq!((code, said.contains("no thalweg store there")), (Some(1), true), "{variable}: {said}");
     }
 }
 
