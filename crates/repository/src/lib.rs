@@ -57,7 +57,9 @@ pub use session::{
     Budget, Clock, DurableUpTo, PublishedVersion, Source, StripeOwner, StripeOwnerOptions, WriteOrigin,
     checkpointed_data, checkpointed_size, data_bytes, publish, recover, unfinished,
 };
-pub use snapshot::{DraftEntry, SnapshotDraft, SnapshotOrigin, SnapshotReport, TreeSnapshot, is_reserved};
+pub use snapshot::{
+    DraftEntry, SnapshotDraft, SnapshotOrigin, SnapshotReport, TreeSnapshot, is_kept_file, is_reserved,
+};
 pub use statistics::{FileStatistics, StoreFigures, file_statistics, store_statistics};
 pub use tree::{Builder, BuiltManifest};
 pub use verify::{Damage, VerifyReport, verify};

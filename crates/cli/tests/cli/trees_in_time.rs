@@ -223,6 +223,8 @@ fn versions_outlive_a_name_that_left_until_the_snapshots_before_are_forgotten() 
     fs::remove_file(source.join("file")).unwrap();
     let last = place.put(&source, "t", &[]);
     assert_eq!(names(place.run("ls", "t", &["--json"])), ["t/other"]);
+    let kept = store.at("stat", &format!(".thalweg-snapshots/{last}.removed/t/file"), &["--json"]).json();
+    assert_eq!(kept["versions"].as_array().unwrap().len(), 3);
     let versions = |store: &Store| store.json("stats")["logical_bytes"].as_u64().unwrap();
     let with_versions = versions(&store);
     assert!(with_versions >= "onethe secondthe very laststays".len() as u64, "{with_versions}");

@@ -59,6 +59,12 @@ pub fn is_reserved(path: &StorePath) -> bool {
     path.is_within(&directory())
 }
 
+/// Returns whether the path is of a file that left a place and is kept with its versions.
+pub fn is_kept_file(path: &StorePath) -> bool {
+    let below = path.below(&directory()).unwrap_or_default();
+    below.split(|byte| *byte == b'/').next().is_some_and(|name| name.ends_with(REMOVED))
+}
+
 /// Returns whether the path is that of a snapshot's own file.
 pub(crate) fn is_snapshot(path: &StorePath) -> bool {
     path.below(&directory()).is_some_and(|rest| !rest.is_empty() && !rest.contains(&b'/'))
