@@ -185,7 +185,7 @@ impl Repository {
         };
         let times = FileTimes { modified: taken, ..FileTimes::default() };
         let attributes = with_facts(Attributes { mode: 0o600, times, ..Attributes::default() }, &facts);
-        let vanished = self.vanished(&draft, &facts, &unlisted)?;
+        let vanished = self.vanished(&draft, (&facts, &built.record), &unlisted)?;
         loop {
             let id = id()?;
             let write = Change::Write {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use catalog::FileEntry;
-use format::{Attributes, Change, FileKind, SnapshotEntry, SnapshotRecord, StorePath};
+use format::{Attributes, Change, FileKind, SnapshotEntry, SnapshotRecord, StorePath, VersionRecord};
 
 use super::draft::SnapshotDraft;
 use super::listing::ListingReader;
@@ -29,13 +29,17 @@ impl Repository {
     pub(super) fn vanished(
         &self,
         draft: &SnapshotDraft,
-        facts: &SnapshotRecord,
+        (facts, record): (&SnapshotRecord, &VersionRecord),
         unlisted: &[StorePath],
     ) -> Result<Removals> {
         let mut before = BTreeMap::new();
         for snapshot in self.snapshots()?.iter().rev() {
             if !snapshot.is_of_series(&facts.host, &facts.sources) {
                 continue;
+            }
+            // The same tree: most nights of most sources.
+            if snapshot.record == *record && snapshot.facts.missing == 0 {
+                break;
             }
             let mut records = ListingReader::of(self, snapshot);
             // Of a listing that is damaged the rest is not known: those names stay.
