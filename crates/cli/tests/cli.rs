@@ -30,7 +30,6 @@ mod cli {
     mod planted;
     mod previewing;
     mod printing;
-    mod random;
     mod reconnecting;
     mod remote;
     mod replacing;

@@ -5,7 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::random::Random;
+use random::Random;
+
 use super::runner::{Store, run};
 
 const SECRET: &str = "of another user";

@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::fs;
 
+use random::Random;
+
 use super::node::Node;
-use super::random::Random;
 use super::runner::{Run, Store, run};
 use super::snapshot::{assert_same, snapshot};
 

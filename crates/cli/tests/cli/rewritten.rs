@@ -2,13 +2,13 @@
 
 use catalog::Purpose;
 use format::{FingerprintKind, Run};
+use random::Random;
 use segment::fingerprint;
 use store::Answer;
 use transfer::message::{Reply, Request};
 
 use super::bounds::Client;
 use super::node::Node;
-use super::random::Random;
 use super::runner::Store;
 
 /// The end-to-end tests that let puts, jobs and collections run beside each other do not notice when this breaks: it takes

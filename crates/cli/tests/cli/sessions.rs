@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use catalog::Join;
 use format::{HandleKey, StorePath};
+use random::Random;
 use repository::{Access, Budget, Repository, Source, StripeOwner, WriteOrigin};
 use store::ClaimOwner;
 
-use super::random::Random;
 use super::runner::{Store, run};
 
 /// A session of `out` that has written and checkpointed `content`, and whose writer then went away.

@@ -11,23 +11,19 @@ use transfer::message::{
     Extent, Failure, FailureKind, MAX_LEASE_MS, MAX_NODES, Reply, Request, StoreStatistics, StoredBlockHeader,
 };
 
-/// Xorshift: enough to try many values, and the same everywhere.
-pub struct Random(u64);
+pub struct Random(::random::Random);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+        Random(::random::Random::new(seed))
     }
 
     pub fn u64(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
+        self.0.next()
     }
 
     pub fn below(&mut self, limit: u64) -> u64 {
-        (self.u64() >> 11) % limit
+        self.0.below(limit)
     }
 
     pub fn u32(&mut self) -> u32 {
