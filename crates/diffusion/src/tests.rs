@@ -310,7 +310,7 @@ fn a_task_waits_for_what_is_awaited_beside_its_inputs_and_old_copies_of_those_ar
 }
 
 #[test]
-fn what_is_on_its_way_while_a_task_writes_it_anew_is_evicted_too() {
+fn an_item_in_transfer_while_a_task_rewrites_it_is_evicted_too() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let item = plan.item("file");
     plan.measured(0.0, item, 10);
@@ -443,7 +443,7 @@ fn tasks_that_ended_are_forgotten() {
 }
 
 #[test]
-fn what_waits_for_a_slot_wakes_nobody() {
+fn a_task_waiting_for_a_slot_wakes_no_worker() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let worker = plan.join(0.0, 1, 100, &[]);
     let mut now_s = 0.0;

@@ -204,7 +204,7 @@ impl Metrics {
             waits: distribution(&counters.waits),
             recent: Default::default(),
             wanted: 0.0,
-            got: 0.0,
+            achieved: 0.0,
         }
     }
 }

@@ -167,7 +167,7 @@ fn the_newest_of_several_sessions_is_recovered_unless_one_is_named() {
 }
 
 #[test]
-fn a_session_nobody_wants_is_dropped() {
+fn an_unwanted_session_is_dropped() {
     let store = Store::new();
     interrupted(&store, b"unwanted");
     store.at("recover", "out", &["--discard"]);

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gets_more_than_the_whole_and_less_only_when_all_are_content() {
+    fn no_application_gets_more_than_the_whole_and_less_only_when_all_are_content() {
         let mut state = 7u64;
         let mut roll = |limit: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -441,7 +441,7 @@ fn a_closed_worker_ends_what_it_has_and_gets_no_more() {
 }
 
 #[test]
-fn what_only_a_closed_worker_has_goes_to_whoever_has_most_room() {
+fn items_only_a_closed_worker_has_go_to_the_worker_with_most_room() {
     let mut scheduler = Scheduler::new(settings(Rule::Thalweg));
     let items: Vec<ItemId> = (0..3).map(|_| scheduler.add_item(10)).collect();
     let [leaving, _narrow, roomy] = [100, 10, 30].map(|bytes| scheduler.join(1, bytes));

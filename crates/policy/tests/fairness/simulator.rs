@@ -131,7 +131,7 @@ struct Server {
     slice: u64,
     tokens: f64,
     charged: Vec<u64>,
-    told: Vec<u64>,
+    exchanged: Vec<u64>,
     asked_at: u64,
 }
 
@@ -258,7 +258,7 @@ impl<'a> World<'a> {
                 slice: 0,
                 tokens: 0.0,
                 charged: vec![0; scene.weights.len()],
-                told: vec![0; scene.weights.len()],
+                exchanged: vec![0; scene.weights.len()],
                 asked_at: u64::MAX,
             }
         });
@@ -422,8 +422,8 @@ impl<'a> World<'a> {
 
     fn tell(&mut self, server: usize, now: u64) {
         for application in 0..self.scene.weights.len() {
-            let bytes = self.servers[server].charged[application] - self.servers[server].told[application];
-            self.servers[server].told[application] += bytes;
+            let bytes = self.servers[server].charged[application] - self.servers[server].exchanged[application];
+            self.servers[server].exchanged[application] += bytes;
             for other in (0..self.servers.len()).filter(|&other| other != server && bytes > 0) {
                 let at = now + 200_000 + self.random.below(MS);
                 self.at(at, Event::Hear { server: other, application, bytes });

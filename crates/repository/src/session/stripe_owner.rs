@@ -154,7 +154,7 @@ impl StripeOwner {
 
     /// Returns how far the source's pieces are durable: sent again when it reconnects, since it may have missed it.
     pub fn durable_up_to(&self, source: Source) -> Result<Option<DurableUpTo>> {
-        self.event(|session| Ok(session.sources.told(source)))
+        self.event(|session| Ok(session.sources.last_notice(source)))
     }
 
     /// Whether anything received is in no checkpoint yet. A stripe set that failed holds nothing.

@@ -57,7 +57,7 @@ fn is_known_to_be_damaged(world: &World) -> bool {
 }
 
 #[test]
-fn a_container_that_nobody_closed_counts_as_checked_and_its_files_as_unchanged() {
+fn an_unsealed_container_counts_as_checked_and_its_files_as_unchanged() {
     for is_ended in [false, true] {
         let world = world_of_a_killed_writer(&Random::new(1).bytes(150_000), is_ended);
         let state = world.catalog.container(ContainerId(1)).unwrap().unwrap().state;
@@ -70,7 +70,7 @@ fn a_container_that_nobody_closed_counts_as_checked_and_its_files_as_unchanged()
 }
 
 #[test]
-fn content_put_again_heals_what_is_lost_of_a_container_that_nobody_closed() {
+fn content_put_again_heals_the_losses_of_an_unsealed_container() {
     let plain = Random::new(2).bytes(150_000);
     for (number, change) in HARMS.into_iter().enumerate() {
         for is_ended in [false, true] {

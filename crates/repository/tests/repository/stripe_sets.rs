@@ -59,7 +59,7 @@ fn reads_that_end_near_the_end_of_numbers_are_answered() {
 }
 
 #[test]
-fn stamps_and_sequences_that_were_never_given_are_refused_and_harm_nobody() {
+fn stamps_and_sequences_that_were_never_given_are_refused() {
     let world = World::new();
     let node = world.process();
     let session = world.join("out", 1).id;

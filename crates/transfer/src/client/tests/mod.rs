@@ -302,7 +302,7 @@ fn the_lock_excludes_other_processes() {
 }
 
 #[test]
-fn an_unknown_name_and_wrong_flags_are_told_apart() {
+fn an_unknown_name_and_wrong_flags_are_different_errors() {
     let (_world, nodes) = nodes(1);
     let client = Client::new(settings(&nodes), None);
     let error = client.delete(b"/nothing").unwrap_err();
