@@ -3,7 +3,8 @@
 import errno
 import os
 
-from stage.building import THALWEG
+from stage.building import MPIS, own_program
+from stage.mpi import launch
 from stage.registry import check, test
 from stage.store import Store
 
@@ -127,3 +128,51 @@ def collect_says_what_a_full_disk_keeps_it_from_freeing(scene, kind):
     for name in ("a", "b", "large"):
         kept = store.get(f"{name}/kept", f"fetched-{name}").read_bytes()
         check(kept == (scene.folder / name / "kept").read_bytes(), name)
+
+
+def check_reading(scene, store, mpi, nodes=()):
+    """A program under `thalweg run` reads what was put, with these nodes or with the job's own."""
+    words = launch(mpi, 2, own_program("same_as", mpi), "SD:/kept", scene.folder / "source of kept")
+    store.run(words, nodes)
+
+
+@test(each=KINDS, seconds=120)
+def a_node_starts_on_a_full_disk_and_serves_readers(scene, kind):
+    store = filled(scene, kind)
+    fill_to_the_last_byte(scene)
+    node = store.start_node()
+    remote = store.through(node)
+    check("kept" in remote.listing(), "ls")
+    check(remote.get("kept", "fetched").read_bytes() == (scene.folder / "source of kept").read_bytes(), "kept")
+    for mpi in MPIS:
+        check_reading(scene, store, mpi, [node])
+        check_reading(scene, store, mpi)
+    fill_to_the_last_byte(scene)
+    remote.command("rm", remote.at("gone"))
+    fill_to_the_last_byte(scene)
+    put_random(scene, remote, "too much", 5 << 20, code=1)
+    check(any("the disk is full" in line for line in scene.log_lines()), "no word about room")
+    store.command("forget", store.at("versions"), "--keep", "last=1")
+    store.command("collect", store.folder)
+    (scene.folder / "disk" / "filler").unlink()
+    put_random(scene, remote, "fits now", 5 << 20)
+    node.stop()
+    store.verify()
+    store.command("collect", store.folder)
+    check((store.folder / "reserve").stat().st_size == 8 << 20, "the reserve is not whole again")
+
+
+@test(each=KINDS, seconds=120)
+def a_node_on_a_full_disk_lives_by_its_reserve(scene, kind):
+    """Leases are renewed and sessions begun for longer than the reserve would last if each took new room."""
+    store = filled(scene, kind)
+    fill_to_the_last_byte(scene)
+    node = store.start_node()
+    for _ in range(100):
+        store.through(node).command("ls", f"thalweg://{node.address}::")
+        fill_to_the_last_byte(scene)
+    check_reading(scene, store, MPIS[0], [node])
+    log = (store.folder / "catalog.sqlite-wal").stat().st_size
+    check(log < 2 << 20, f"the catalog's log has {log} bytes")
+    node.stop()
+    store.verify()

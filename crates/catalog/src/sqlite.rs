@@ -24,6 +24,7 @@ mod unlocked;
 mod view;
 mod writing;
 
+use std::any::Any;
 use std::fs::File;
 use std::path::Path;
 
@@ -47,7 +48,11 @@ pub struct SqliteCatalog {
     mark: Option<Mark>,
     /// It does not serve a store yet: its counts are not noted in the mark.
     is_draft: bool,
+    give_up_reserve: Option<GiveUpReserve>,
 }
+
+/// Gives up room that is kept on the disk, until the value is dropped.
+pub type GiveUpReserve = Box<dyn Fn() -> Box<dyn Any> + Send + Sync>;
 
 /// The clock that dates versions, and the one that leases run by.
 struct Clocks {
@@ -59,15 +64,18 @@ impl SqliteCatalog {
     /// Opens the catalog in the file at `path`; creates it when `create` and it is missing or empty. The file must lie
     /// on a local file system.
     pub fn open(path: &Path, create: bool) -> Result<Self> {
-        let clocks = Clocks { date: system_clock(), lease: lease_time::system_clock() };
-        Ok(SqliteCatalog { connections: Connections::open(path, create)?, clocks, mark: None, is_draft: false })
+        Ok(Self::new(Connections::open(path, create)?))
     }
 
     /// Opens the catalog to read it, also where it cannot be written: by its mode, its medium, or for want of room.
     /// Calls that write fail there, with [`Error::Io`] or [`Error::Full`].
     pub fn open_for_reading(path: &Path) -> Result<Self> {
+        Ok(Self::new(Connections::open_for_reading(path)?))
+    }
+
+    fn new(connections: Connections) -> Self {
         let clocks = Clocks { date: system_clock(), lease: lease_time::system_clock() };
-        Ok(SqliteCatalog { connections: Connections::open_for_reading(path)?, clocks, mark: None, is_draft: false })
+        SqliteCatalog { connections, clocks, mark: None, is_draft: false, give_up_reserve: None }
     }
 
     /// Dates versions by this clock, and has leases run by it.
@@ -86,6 +94,12 @@ impl SqliteCatalog {
     /// the store's catalog look like an older copy.
     pub fn as_draft(self) -> Self {
         SqliteCatalog { is_draft: true, ..self }
+    }
+
+    /// Records leases and sessions on a full disk too, in the room of a reserve: readers need them, and so does whoever
+    /// makes room.
+    pub fn with_reserve(self, give_up_reserve: GiveUpReserve) -> Self {
+        SqliteCatalog { give_up_reserve: Some(give_up_reserve), ..self }
     }
 
     /// Returns the highest numbers that any catalog of the store is known to have given.
@@ -174,19 +188,32 @@ impl SqliteCatalog {
         }
         Ok(value)
     }
+
+    /// As `write`; on a full disk once more in the room of the reserve. The log is moved into the file then, so that it
+    /// grows no further.
+    fn write_with_reserve<T>(&self, body: impl Fn(&mut WriteTransaction) -> Attempt<T>) -> Result<T> {
+        match (self.write(&body), &self.give_up_reserve) {
+            (Err(Error::Full { .. }), Some(give_up_reserve)) => {
+                let _room = give_up_reserve();
+                self.connections.move_log();
+                self.write(&body)
+            }
+            (written, _) => written,
+        }
+    }
 }
 
 impl Names for SqliteCatalog {
     fn begin(&self, purpose: Purpose, lease_ms: u64) -> Result<Session> {
-        self.write(|writing| writing.begin(purpose, lease_ms))
+        self.write_with_reserve(|writing| writing.begin(purpose, lease_ms))
     }
 
     fn renew(&self, session: SessionId, lease_ms: u64, refresh: bool) -> Result<Session> {
-        self.write(|writing| writing.renew(session, lease_ms, refresh))
+        self.write_with_reserve(|writing| writing.renew(session, lease_ms, refresh))
     }
 
     fn end(&self, session: SessionId) -> Result<()> {
-        self.write(|writing| writing.retire(session))
+        self.write_with_reserve(|writing| writing.retire(session))
     }
 
     fn commit(&self, commit: &Commit) -> Result<Committed> {
@@ -228,7 +255,7 @@ impl Names for SqliteCatalog {
     }
 
     fn discard(&self, session: SessionId) -> Result<()> {
-        self.write(|writing| writing.discard(session))
+        self.write_with_reserve(|writing| writing.discard(session))
     }
 
     fn checkpoints_after(&self, session: SessionId, after: (u32, u64), limit: usize) -> Result<Vec<Checkpoint>> {
@@ -238,7 +265,7 @@ impl Names for SqliteCatalog {
 
 impl LocalCatalog for SqliteCatalog {
     fn begin_for(&self, client: u64, _purpose: Purpose, lease_ms: u64) -> Result<Session> {
-        self.write(|writing| writing.begin_for(client, lease_ms))
+        self.write_with_reserve(|writing| writing.begin_for(client, lease_ms))
     }
 
     fn is_begun_for(&self, session: SessionId, client: u64) -> Result<Option<bool>> {
@@ -250,7 +277,7 @@ impl LocalCatalog for SqliteCatalog {
     }
 
     fn seal_container(&self, container: ContainerId, stored_bytes: u64, segments: u64) -> Result<()> {
-        self.write(|writing| writing.seal_container(container, stored_bytes, segments))
+        self.write_with_reserve(|writing| writing.seal_container(container, stored_bytes, segments))
     }
 
     fn container(&self, container: ContainerId) -> Result<Option<ContainerRecord>> {
@@ -311,7 +338,7 @@ impl LocalCatalog for SqliteCatalog {
     }
 
     fn join(&self, join: &Join) -> Result<PathSession> {
-        self.write(|writing| writing.join(join))
+        self.write_with_reserve(|writing| writing.join(join))
     }
 
     fn path_session(&self, session: SessionId) -> Result<Option<PathSession>> {
@@ -327,15 +354,15 @@ impl LocalCatalog for SqliteCatalog {
     }
 
     fn leave(&self, session: SessionId, key: &HandleKey) -> Result<u32> {
-        self.write(|writing| writing.leave(session, key))
+        self.write_with_reserve(|writing| writing.leave(session, key))
     }
 
     fn leave_all(&self, session: SessionId) -> Result<()> {
-        self.write(|writing| writing.leave_all(session))
+        self.write_with_reserve(|writing| writing.leave_all(session))
     }
 
     fn take_stripe_set(&self, session: SessionId, stripe_set: u32, owner: u64) -> Result<u64> {
-        self.write(|writing| writing.take_stripe_set(session, stripe_set, owner))
+        self.write_with_reserve(|writing| writing.take_stripe_set(session, stripe_set, owner))
     }
 
     fn checkpoint(

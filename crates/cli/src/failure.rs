@@ -1,5 +1,6 @@
 //! How a command ends when it does not end well: one line, and an exit code that says which kind it was.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use crate::output::{Closed, Output, say};
@@ -94,8 +95,8 @@ pub fn explained(error: &anyhow::Error) -> String {
     line
 }
 
-/// `--help` and `--version` as clap prints them; a mistake in one line.
-pub fn usage(error: clap::Error) -> ExitCode {
+/// `--help` and `--version` as clap prints them; a mistake in one line, which may be in options of the configuration file.
+pub fn usage(error: clap::Error, options_from: Option<&Path>) -> ExitCode {
     if !error.use_stderr() {
         let _ = error.print();
         return ExitCode::SUCCESS;
@@ -104,7 +105,15 @@ pub fn usage(error: clap::Error) -> ExitCode {
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let (first, _) = text.split_once("\n\n").unwrap_or((text, ""));
     let words: Vec<&str> = first.split_whitespace().collect();
-    say(format_args!("thalweg: {}; `--help` explains", shown::one_line(&words.join(" "))));
+    let also = options_from.map(|path| format!(" (options are also taken from {})", shown::local(path)));
+    let also = also.unwrap_or_default();
+    say(format_args!("thalweg: {}{also}; `--help` explains", shown::one_line(&words.join(" "))));
+    ExitCode::from(USAGE)
+}
+
+/// A configuration file that cannot be used.
+pub fn configuration(why: String) -> ExitCode {
+    say(format_args!("thalweg: {}", shown::one_line(&why)));
     ExitCode::from(USAGE)
 }
 

@@ -5,6 +5,7 @@
 
 mod clock;
 mod commands;
+mod configuration;
 mod failure;
 mod get;
 mod host_port;
@@ -17,6 +18,7 @@ mod opening;
 mod output;
 mod progress;
 mod put;
+mod rate_limits;
 mod retention;
 mod run;
 mod shown;
@@ -26,9 +28,10 @@ mod streams;
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use format::{FORMAT_VERSION, PROTOCOL};
 
+use crate::configuration::Configuration;
 use crate::output::Output;
 
 /// Says what a store's files and a node's frames have to match.
@@ -83,6 +86,7 @@ enum Verb {
     Gate(commands::gate::Arguments),
     /// Run a program whose files named SD:/path go through nodes into a store
     Run(run::command::Arguments),
+    Config(commands::config::Arguments),
     Completions(commands::completions::Arguments),
     #[command(hide = true)]
     Manual(commands::manual::Arguments),
@@ -90,18 +94,41 @@ enum Verb {
 
 fn main() -> ExitCode {
     signals::fail_beyond_file_limit();
-    let command = match Command::try_parse().and_then(with_enough_names) {
-        Ok(command) => command,
-        Err(error) => return failure::usage(error),
+    let (command, configuration) = match parse() {
+        Ok(parsed) => parsed,
+        Err(code) => return code,
     };
     // As long as the process: a node's absence is reported from any thread.
     let output: &Output = Box::leak(Box::new(Output::new(command.json, command.quiet)));
     transfer::report_absence(|report| output.note(report));
-    let done = execute(command.verb, output).and_then(|()| output.finish());
+    let done = execute(command.verb, &configuration, output).and_then(|()| output.finish());
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failure::report(&error, output),
     }
+}
+
+/// Reads the command line and, for what it leaves open, the configuration file.
+fn parse() -> Result<(Command, Configuration), ExitCode> {
+    let mut definition = Command::command();
+    let configuration = Configuration::load(&definition);
+    let mut arguments: Vec<_> = std::env::args_os().collect();
+    let mut extended_from = None;
+    if let Ok(configuration) = &configuration
+        && configuration.extend(&mut arguments)
+    {
+        extended_from = configuration.path();
+        definition = Command::command().mut_subcommands(|verb| verb.args_override_self(true));
+    }
+    let matches = definition.try_get_matches_from_mut(arguments);
+    let command = matches.and_then(|matches| Command::from_arg_matches(&matches)).and_then(with_enough_names);
+    let command = command.map_err(|error| failure::usage(error, extended_from))?;
+    let configuration = configuration.map_err(failure::configuration)?;
+    if !matches!(command.verb, Verb::Config(_)) {
+        // SAFETY: no thread was started yet.
+        unsafe { configuration.apply_settings() };
+    }
+    Ok((command, configuration))
 }
 
 /// Options may stand between names, so that clap cannot count them.
@@ -119,7 +146,7 @@ fn with_enough_names(command: Command) -> Result<Command, clap::Error> {
     Ok(command)
 }
 
-fn execute(verb: Verb, output: &Output) -> anyhow::Result<()> {
+fn execute(verb: Verb, configuration: &Configuration, output: &Output) -> anyhow::Result<()> {
     match verb {
         Verb::Init(arguments) => commands::init::execute(arguments, output),
         Verb::Put(arguments) => commands::put::execute(arguments, output),
@@ -144,6 +171,7 @@ fn execute(verb: Verb, output: &Output) -> anyhow::Result<()> {
         Verb::Node(arguments) => node::command::execute(&arguments, output),
         Verb::Gate(arguments) => commands::gate::execute(&arguments, output),
         Verb::Run(arguments) => run::command::execute(&arguments, output),
+        Verb::Config(arguments) => commands::config::execute(&arguments, configuration, output),
         Verb::Completions(arguments) => commands::completions::execute(&arguments, Command::command(), output),
         Verb::Manual(arguments) => commands::manual::execute(&arguments, Command::command()),
     }

@@ -8,6 +8,7 @@ mod cli {
     mod broken;
     mod company;
     mod comparing;
+    mod configuration;
     mod deaf_readers;
     mod deletion;
     mod excluding;
@@ -30,6 +31,7 @@ mod cli {
     mod planted;
     mod previewing;
     mod printing;
+    mod rates;
     mod reconnecting;
     mod remote;
     mod replacing;

@@ -21,7 +21,7 @@ use store::{LocalStore, Options, Registrar, SealedContainer};
 use crate::catalog_lock::CatalogLock;
 use crate::divergence::newer_records;
 use crate::lease::Lease;
-use crate::reserve::Reserve;
+use crate::reserve::{Reserve, SharedReserve};
 use crate::{Error, LocalEngines, Repository, Result};
 
 /// The purpose for which a store is opened.
@@ -32,7 +32,8 @@ pub enum Access {
     Write,
     /// As `Read`, to verify it: a catalog that does not go with the store is opened all the same.
     Inspect,
-    /// As `Write`, to make room: on a full disk the store's reserve is used until the repository is dropped.
+    /// As `Write`, to make room: on a full disk the store's reserve is used until the repository is dropped, and not
+    /// only for moments.
     Remove,
 }
 
@@ -137,6 +138,17 @@ pub fn read_settings(path: &Path) -> Result<Settings> {
 /// Opens the store at `path`; a session begins, and ends with the repository.
 pub fn open(path: &Path, access: Access) -> Result<Repository> {
     let settings = read_settings(path)?;
+    match open_with(path, settings.clone(), access) {
+        // To read and to remove, which writers do as well, there is the reserve.
+        Err(error) if access == Access::Write && error.is_full() => {
+            let _reserve = Reserve::take(path, &settings);
+            open_with(path, settings, access)
+        }
+        opened => opened,
+    }
+}
+
+fn open_with(path: &Path, settings: Settings, access: Access) -> Result<Repository> {
     if matches!(access, Access::Write | Access::Remove) {
         check_writable(path, &settings)?;
     }
@@ -153,12 +165,15 @@ pub fn open(path: &Path, access: Access) -> Result<Repository> {
     if matches!(access, Access::Write | Access::Remove) {
         catalog.adopt(settings.id)?;
     }
-    let catalog: Arc<dyn LocalCatalog> = Arc::new(catalog);
+    let shared_reserve = (access == Access::Write).then(|| SharedReserve::new(path, &settings));
+    let catalog: Arc<dyn LocalCatalog> = Arc::new(match shared_reserve.clone() {
+        Some(reserve) => catalog.with_reserve(Box::new(move || Box::new(reserve.take()))),
+        None => catalog,
+    });
     let lease = match access {
         Access::Inspect if unsound.is_some() => Lease::unrecorded(catalog.clone()),
         Access::Read | Access::Inspect => Lease::begin_reading(catalog.clone())?,
-        Access::Write => Lease::begin(catalog.clone(), Purpose::Write)?.with_reserve_of(path, &settings),
-        Access::Remove => Lease::begin(catalog.clone(), Purpose::Write)?,
+        Access::Write | Access::Remove => Lease::begin(catalog.clone(), Purpose::Write)?,
     };
     let (session, epoch, is_leased) = (lease.session(), lease.epoch_cell(), lease.is_recorded());
     let registrar = Arc::new(CatalogRegistrar { catalog: catalog.clone(), session, epoch, is_leased });
@@ -167,8 +182,8 @@ pub fn open(path: &Path, access: Access) -> Result<Repository> {
     let state: Arc<dyn Files> = Arc::new(Directory::new(state_folder(path, &settings), permissions));
     let options = Options { merges_table: matches!(access, Access::Write | Access::Remove), ..Options::default() };
     let local = Arc::new(LocalStore::open(files, state, &settings, registrar, options)?);
-    let repository = Repository::local(settings, LocalEngines { store: local, catalog }, lease).with_reserve(reserve);
-    Ok(Repository { unsound, catalog_lock, ..repository })
+    let repository = Repository::local(settings, LocalEngines { store: local, catalog }, lease);
+    Ok(Repository { unsound, catalog_lock, reserve, shared_reserve, ..repository })
 }
 
 fn does_not_fit(file: &Path, why: &str) -> Error {

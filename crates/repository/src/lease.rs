@@ -4,16 +4,14 @@
 //! something is open or under way: it takes a [`EpochPin`] for that, and the lease moves on between holds, so that an
 //! idle process keeps nothing from being collected.
 
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use catalog::{Names, Purpose, Session};
-use format::{SessionId, Settings};
+use format::SessionId;
 
-use crate::reserve::Reserve;
 use crate::{Error, Result};
 
 /// How long a lease lasts without renewal (ms): the longest that a dead writer holds collection back.
@@ -29,8 +27,6 @@ pub struct Lease {
     catalog: Arc<dyn Names>,
     state: Arc<State>,
     thread: Option<JoinHandle<()>>,
-    /// Where the store's reserve lies.
-    reserve: Option<(PathBuf, Settings)>,
 }
 
 #[derive(Default)]
@@ -108,14 +104,7 @@ impl Lease {
         let epoch = Arc::new(AtomicU64::new(session.epoch));
         let state = Arc::new(State::default());
         *state.checked() = Some(Instant::now());
-        Lease { session: session.id, epoch, catalog, state, thread: None, reserve: None }
-    }
-
-    /// Ends on a full disk too, with the room of the store's reserve: the garbage of a writer that found the disk full
-    /// can be collected at once.
-    pub(crate) fn with_reserve_of(mut self, path: &Path, settings: &Settings) -> Self {
-        self.reserve = Some((path.to_owned(), settings.clone()));
-        self
+        Lease { session: session.id, epoch, catalog, state, thread: None }
     }
 
     /// Returns the session's epoch. A change that rests on an answer of the store is committed with the epoch as it was
@@ -201,12 +190,7 @@ impl Lease {
         if !std::mem::replace(&mut self.state.awaited().stopped, true) {
             self.state.wake.notify_all();
             // A catalog that cannot be reached lets the lease run out by itself.
-            if let (Err(catalog::Error::Full { .. }), Some((path, settings))) =
-                (self.catalog.end(self.session), &self.reserve)
-            {
-                let _reserve = Reserve::take(path, settings);
-                let _ = self.catalog.end(self.session);
-            }
+            let _ = self.catalog.end(self.session);
         }
     }
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use catalog::{LocalCatalog, Names};
-use format::Settings;
+use format::{Change, Settings};
 use store::{LocalStore, SegmentStore};
 
 use crate::blocks::BlockCache;
 use crate::catalog_lock::CatalogLock;
 use crate::lease::Lease;
-use crate::reserve::Reserve;
+use crate::reserve::{Reserve, SharedReserve};
 use crate::{Error, Result};
 
 /// The engines of a store whose directory is on this machine.
@@ -33,6 +33,8 @@ pub struct Repository {
     pub(crate) unsound: Option<String>,
     /// Keeps the catalog from being replaced. Behind the lease, which ends in the catalog.
     pub(crate) catalog_lock: Option<CatalogLock>,
+    /// Given up for moments, by a repository that is open for writing.
+    pub(crate) shared_reserve: Option<Arc<SharedReserve>>,
     /// Given up while the repository makes room. Last: it is filled again when the lease has ended.
     pub(crate) reserve: Option<Reserve>,
 }
@@ -55,12 +57,16 @@ impl Repository {
             cache: BlockCache::default(),
             unsound: None,
             catalog_lock: None,
+            shared_reserve: None,
             reserve: None,
         }
     }
 
-    pub(crate) fn with_reserve(self, reserve: Option<Reserve>) -> Self {
-        Repository { reserve, ..self }
+    /// Gives up the reserve, where room is short, for changes that only remove.
+    pub(crate) fn room_to_remove(&self, changes: &[Change]) -> Option<Arc<Reserve>> {
+        let removes = |change: &Change| matches!(change, Change::Remove { .. } | Change::Forget { .. });
+        let shared = self.shared_reserve.as_ref().filter(|_| !changes.is_empty() && changes.iter().all(removes))?;
+        Some(shared.take())
     }
 
     pub fn catalog(&self) -> &dyn Names {

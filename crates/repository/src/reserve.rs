@@ -2,12 +2,14 @@
 //!
 //! `rm`, `forget` and `collect` write before they free anything: a lease, a transaction, its journal record. So a file
 //! of allocated blocks lies beside the store's files. Where room is short, those verbs give its blocks up for as long as
-//! they run, and take them back at their end.
+//! they run, and take them back at their end. Writers do so for moments: to record a lease or a session, without which
+//! a node could not even serve readers, and to remove names.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use format::Settings;
@@ -22,9 +24,35 @@ const RESERVE_BYTES: u64 = 8 << 20;
 const HELD_BACK_BYTES: u64 = 2 << 20;
 /// The reserve grows by this when there may not be room for all of it.
 const STEP_BYTES: u64 = 256 << 10;
-/// Another process fills the reserve again: that takes a moment.
+/// Another process fills the reserve again, or needs it: that takes a moment.
 const LOCK_ATTEMPTS: usize = 100;
 const LOCK_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The reserve of an open store, given up by its threads together: of two that gave it up apart, neither would know how
+/// long it was.
+pub(crate) struct SharedReserve {
+    path: PathBuf,
+    settings: Settings,
+    given_up: Mutex<Weak<Reserve>>,
+}
+
+impl SharedReserve {
+    pub fn new(path: &Path, settings: &Settings) -> Arc<Self> {
+        Arc::new(SharedReserve { path: path.to_owned(), settings: settings.clone(), given_up: Mutex::default() })
+    }
+
+    /// Gives up the reserve, if room is short, until the last of those that share it is dropped.
+    pub fn take(&self) -> Arc<Reserve> {
+        let mut given_up = self.given_up.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(reserve) = given_up.upgrade() {
+            reserve.release();
+            return reserve;
+        }
+        let reserve = Arc::new(Reserve::take(&self.path, &self.settings));
+        *given_up = Arc::downgrade(&reserve);
+        reserve
+    }
+}
 
 /// The reserve of a store, given up while this lives if room is short. A failure here does not fail the verb: it may
 /// still find room.
@@ -51,7 +79,7 @@ impl Reserve {
         for folder in folders {
             let Ok(file) = open(&folder.join(FILE), &permissions, options) else { continue };
             let bytes = file.metadata().map_or(0, |found| found.len());
-            if lock_shared(&file) {
+            if lock(|| file.try_lock_shared()) {
                 give_up_unless_roomy(&file);
                 files.push((file, bytes));
             }
@@ -73,8 +101,9 @@ impl Reserve {
 impl Drop for Reserve {
     fn drop(&mut self) {
         for (file, bytes) in &self.files {
-            // Others that still need the room fill it again at their end.
-            if file.try_lock().is_ok() {
+            // Others that need the room for a moment do not know how long it was; those that need it for longer fill it
+            // again at their end.
+            if file.try_lock().is_ok() || (*bytes > 0 && lock(|| file.try_lock())) {
                 grow(file, *bytes);
                 is_roomy(file);
             }
@@ -95,9 +124,9 @@ fn open(path: &Path, permissions: &Permissions, options: &mut OpenOptions) -> st
     }
 }
 
-fn lock_shared(file: &File) -> bool {
+fn lock(attempt: impl Fn() -> Result<(), TryLockError>) -> bool {
     (0..LOCK_ATTEMPTS).any(|_| {
-        let locked = file.try_lock_shared().is_ok();
+        let locked = attempt().is_ok();
         if !locked {
             std::thread::sleep(LOCK_INTERVAL);
         }

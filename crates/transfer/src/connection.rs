@@ -14,6 +14,7 @@ use format::{FRAME_HEADER_BYTES, FrameHeader, MAX_BODY_BYTES, MAX_PAYLOAD_BYTES}
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg, sockopt};
 
+use crate::rate_limit;
 use crate::resolve::{self, Resolution};
 use crate::tls::{TlsClient, TlsRefusal, TlsServer, TlsStream};
 use crate::{CONNECT_TIMEOUT, Error, RESOLVE_TIMEOUT, Result, SILENCE_TIMEOUT};
@@ -376,8 +377,13 @@ impl Connection {
 
     /// Uses `sendmsg` rather than `writev`: the host process may be a program in which SIGPIPE is deadly.
     fn put_raw(&self, pieces: &[IoSlice], flags: SendFlags) -> io::Result<usize> {
-        let now = &pieces[..pieces.len().min(MAX_PIECES)];
-        Ok(sendmsg(&self.stream, now, &mut SendAncillaryBuffer::default(), flags)?)
+        let send = |pieces: &[IoSlice]| sendmsg(&self.stream, pieces, &mut SendAncillaryBuffer::default(), flags);
+        let Some(step) = rate_limit::upload_step(pieces) else {
+            return Ok(send(&pieces[..pieces.len().min(MAX_PIECES)])?);
+        };
+        let sent = send(&[IoSlice::new(step)])?;
+        rate_limit::pay_upload(sent);
+        Ok(sent)
     }
 
     /// Waits until the socket takes more or something has arrived; true for the latter.
@@ -558,7 +564,8 @@ impl Pace<'_> {
 
 impl Read for Pace<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let (read, given_up) = (self.connection.read(into), &self.connection.given_up);
+        let room = rate_limit::download_step(into.len());
+        let (read, given_up) = (self.connection.read(&mut into[..room]), &self.connection.given_up);
         if let Some(why) = given_up.get() {
             return Err(io::Error::other(why.clone()));
         }
@@ -572,6 +579,7 @@ impl Read for Pace<'_> {
         // so that no peer can stop after a large part.
         let earned = Duration::from_secs(1).mul_f64(read as f64 / MIN_BYTES_PER_S as f64);
         self.set_deadline(self.deadline.map_or(now + timeout, |deadline| (deadline + earned).min(now + timeout)));
+        self.wait_longer(rate_limit::pay_download(read));
         Ok(read)
     }
 }

@@ -8,6 +8,7 @@ pub mod message;
 mod one_line;
 mod outgoing;
 mod random;
+mod rate_limit;
 mod regular_file;
 mod remote;
 mod resolve;
@@ -32,6 +33,8 @@ pub use self::random::random_number;
 pub use connection::{Connection, Frame};
 pub use error::{Error, Result};
 pub use one_line::one_line;
+pub use rate_limit::{MIN_RATE, limit_rates};
+pub use regular_file::read_regular;
 pub use remote::{Link, Remote, RemoteCatalog, RemoteStore, catalog_error, report_absence, store_error};
 pub use secret_file::{
     JOB_SECRET_FILE_VARIABLE, SECRET_FILE_VARIABLE, create_secret, read_secret, secret_of_environment,

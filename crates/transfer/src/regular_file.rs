@@ -19,7 +19,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
 }
 
 /// Reads a whole regular file of a reasonable length.
-pub(crate) fn read_regular(path: &Path) -> io::Result<String> {
+pub fn read_regular(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     open_regular(path)?.take(MAX_TEXT_BYTES + 1).read_to_string(&mut text)?;
     match text.len() as u64 > MAX_TEXT_BYTES {

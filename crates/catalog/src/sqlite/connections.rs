@@ -150,6 +150,14 @@ impl Connections {
         attempt().map_err(|failure: Failure| failure.explain(&self.path))
     }
 
+    /// Moves the log into the file as far as readers let it, so that its room is used again.
+    pub fn move_log(&self) {
+        let Some(writer) = &self.writer else { return };
+        let connection = writer.lock().unwrap_or_else(PoisonError::into_inner);
+        // What cannot be moved now stays in the log.
+        let _ = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+    }
+
     /// Runs one transaction that only reads: it sees the catalog as it was at one moment.
     pub fn read<T>(&self, body: impl Fn(&Connection) -> Attempt<T>) -> Result<T> {
         self.read_once(|connection| {

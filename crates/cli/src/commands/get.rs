@@ -20,6 +20,7 @@ use crate::moment::{self, CutoffTime, with_version};
 use crate::name_patterns::NamePattern;
 use crate::opening::open_store;
 use crate::output::Output;
+use crate::rate_limits::RateLimits;
 use crate::shown;
 use crate::signals::Interruption;
 
@@ -68,6 +69,8 @@ pub struct Arguments {
     /// Return when everything is on the disk
     #[arg(long)]
     sync: bool,
+    #[command(flatten)]
+    rates: RateLimits,
 }
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
@@ -80,6 +83,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
         let (to, scheme) = (shown::local(Path::new(to)), escaped(scheme));
         misuse!("{to}: the destination of get is a local path, not {scheme}:// (such a name is written ./{to})");
     }
+    arguments.rates.apply(&locations[0].store)?;
     // Reading what is unfinished makes pages of a manifest for it.
     let access = if arguments.unfinished { Access::Write } else { Access::Read };
     // Before the store's threads, which must not get the signals either.

@@ -3,6 +3,7 @@
 pub mod cat;
 pub mod collect;
 pub mod completions;
+pub mod config;
 pub mod diff;
 pub mod du;
 pub mod find;

@@ -17,6 +17,7 @@ use crate::name_patterns::{NamePattern, PatternFile};
 use crate::opening::open_store;
 use crate::output::Output;
 use crate::put::{CommitOptions, Exclusions, Options, Source, Stored, Summary, plan, put, put_stream};
+use crate::rate_limits::RateLimits;
 use crate::signals::Interruption;
 use crate::{shown, streams};
 
@@ -65,6 +66,8 @@ pub struct Arguments {
     /// Stay on the file system of each source: of mount points below it only the directory is put
     #[arg(long, short = 'x')]
     one_file_system: bool,
+    #[command(flatten)]
+    rates: RateLimits,
 }
 
 /// How often a put begins again because its node was started again.
@@ -76,6 +79,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let (to, sources) = arguments.paths.split_last().expect("the names were counted");
     let to = Location::parse(to)?;
+    arguments.rates.apply(&to.store)?;
     let sources = plan(sources, &to)?;
     let exclusions = exclusions(&arguments)?;
     if arguments.dry_run && sources.iter().any(|source| source.from.as_os_str() == "-") {

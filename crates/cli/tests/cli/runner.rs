@@ -42,7 +42,7 @@ impl From<Output> for Run {
 
 pub fn command(arguments: &[impl AsRef<OsStr>]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
-    command.args(arguments).env_remove("THALWEG_STORE").stdin(Stdio::null());
+    command.args(arguments).env_remove("THALWEG_STORE").env("THALWEG_CONFIG", "").stdin(Stdio::null());
     // A shell that starts the tests in the background has them ignore it.
     unsafe {
         command.pre_exec(|| {

@@ -43,6 +43,7 @@ use std::time::Instant;
 use format::HandleKey;
 
 pub use file::File;
+pub use names::{CONFIGURATION_VARIABLE, configuration_file};
 pub use open_error::OpenError;
 pub use operation::Operation;
 pub use piece::Piece;

@@ -111,9 +111,14 @@ fn find_alias(alias: &str) -> Result<Alias, OpenError> {
     }
 }
 
-fn configuration_file() -> Option<PathBuf> {
+/// Names the configuration file; empty: there is none.
+pub const CONFIGURATION_VARIABLE: &str = "THALWEG_CONFIG";
+
+/// Returns where the configuration file lies, if it is there.
+pub fn configuration_file() -> Option<PathBuf> {
     let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config/thalweg/config.toml"));
-    std::env::var_os("THALWEG_CONFIG").map(PathBuf::from).or_else(home)
+    let named = std::env::var_os(CONFIGURATION_VARIABLE);
+    named.map_or_else(home, |named| (!named.is_empty()).then(|| named.into()))
 }
 
 fn alias_in(text: &str, alias: &str) -> Result<Alias, String> {

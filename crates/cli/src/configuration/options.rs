@@ -1,0 +1,79 @@
+//! Options of verbs: a table with the verb's name, whose keys are its long options, with `_` or `-`.
+
+use clap::{ArgAction, Command};
+use toml::{Table, Value};
+
+/// Refuses tables of no verb, keys that are no option of it, and values of another kind than the option's.
+pub fn check(verb: &str, entries: &Table, command: &Command) -> Result<(), String> {
+    let Some(command) = command.find_subcommand(verb) else {
+        return Err(format!("[{verb}]: no such verb; tables are [alias.NAME] and verbs with their options, as [put]"));
+    };
+    entries.iter().try_for_each(|(key, value)| check_option(verb, key, value, command))
+}
+
+fn check_option(verb: &str, key: &str, value: &Value, command: &Command) -> Result<(), String> {
+    let long = long(key);
+    let option = command.get_arguments().find(|argument| argument.get_long() == Some(&long));
+    let Some(option) = option else {
+        return Err(format!("[{verb}] {key}: `thalweg {verb}` has no option --{long}"));
+    };
+    let is_one = |value: &Value| value.is_str() || value.is_integer() || value.is_float();
+    let (is_right, wanted) = match option.get_action() {
+        ArgAction::SetTrue => (value.is_bool(), "true or false"),
+        ArgAction::Append => match value {
+            Value::Array(values) => (values.iter().all(is_one), "a value or a list of values"),
+            value => (is_one(value), "a value or a list of values"),
+        },
+        ArgAction::Set => (is_one(value), "one value"),
+        _ => return Err(format!("[{verb}] {key}: --{long} stands on the command line alone")),
+    };
+    is_right.then_some(()).ok_or_else(|| format!("[{verb}] {key}: --{long} takes {wanted}"))
+}
+
+/// The options as one writes them on a command line.
+pub fn written(entries: &Table) -> Vec<String> {
+    entries.iter().flat_map(|(key, value)| written_option(&long(key), value)).collect()
+}
+
+fn written_option(long: &str, value: &Value) -> Vec<String> {
+    match value {
+        Value::Boolean(is_set) => is_set.then(|| format!("--{long}")).into_iter().collect(),
+        Value::Array(values) => values.iter().flat_map(|value| written_option(long, value)).collect(),
+        Value::String(text) => vec![format!("--{long}={text}")],
+        value => vec![format!("--{long}={value}")],
+    }
+}
+
+fn long(key: &str) -> String {
+    key.replace('_', "-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command() -> Command {
+        let flag = clap::Arg::new("deep").long("deep-look").action(ArgAction::SetTrue);
+        let list = clap::Arg::new("exclude").long("exclude").action(ArgAction::Append);
+        let one = clap::Arg::new("rate").long("rate");
+        Command::new("t").subcommand(Command::new("put").args([flag, list, one]))
+    }
+
+    #[test]
+    fn entries_become_options() {
+        let entries: Table = "deep_look = true\nexclude = ['*.o', 'a b']\nrate = 3".parse().unwrap();
+        check("put", &entries, &command()).unwrap();
+        assert_eq!(written(&entries), ["--deep-look", "--exclude=*.o", "--exclude=a b", "--rate=3"]);
+        assert!(written(&"deep_look = false".parse().unwrap()).is_empty());
+    }
+
+    #[test]
+    fn what_no_command_line_could_say_is_refused() {
+        let refused = |entries: &str| check("put", &entries.parse().unwrap(), &command()).unwrap_err();
+        assert!(refused("depe_look = true").contains("no option --depe-look"));
+        assert!(refused("deep_look = 1").contains("true or false"));
+        assert!(refused("rate = ['1', '2']").contains("one value"));
+        assert!(refused("exclude = [true]").contains("list of values"));
+        assert!(check("pu", &Table::new(), &command()).unwrap_err().contains("no such verb"));
+    }
+}

@@ -1,0 +1,61 @@
+//! Settings: keys at the top of the file, each with the environment variable that goes before it.
+
+use std::env;
+
+use toml::Value;
+
+/// One setting, by its key in the file.
+pub struct Setting {
+    pub key: &'static str,
+    pub variable: &'static str,
+    /// What holds where nobody says anything; none: nothing does.
+    pub default: Option<&'static str>,
+}
+
+impl Setting {
+    /// Returns what the environment says; an empty variable says nothing.
+    pub fn in_environment(&self) -> Option<String> {
+        let value = env::var_os(self.variable).filter(|value| !value.is_empty());
+        value.map(|value| value.to_string_lossy().into_owned())
+    }
+}
+
+const fn setting(key: &'static str, variable: &'static str, default: Option<&'static str>) -> Setting {
+    Setting { key, variable, default }
+}
+
+/// All settings, in the order in which they are shown; docs/operating.md says what each means.
+pub const SETTINGS: [Setting; 11] = [
+    setting("store", "THALWEG_STORE", None),
+    setting("secret_file", "THALWEG_SECRET_FILE", None),
+    setting("tls_ca", "THALWEG_TLS_CA", None),
+    setting("application", "THALWEG_APPLICATION", None),
+    setting("reduce", "THALWEG_REDUCE", Some("node")),
+    setting("ack", "THALWEG_ACK", Some("durable")),
+    setting("streams", "THALWEG_STREAMS", Some("2")),
+    setting("window_mib", "THALWEG_WINDOW_MIB", Some("64")),
+    setting("timeout_s", "THALWEG_TIMEOUT_S", Some("60")),
+    setting("stripe_bytes", "THALWEG_STRIPE_BYTES", Some("4194304")),
+    setting("log", "THALWEG_LOG", Some("warn (of a gate info)")),
+];
+
+/// Refuses keys that are no setting, and values that no variable can hold.
+pub fn check(key: &str, value: &Value) -> Result<(), String> {
+    if !SETTINGS.iter().any(|setting| setting.key == key) {
+        let keys: Vec<_> = SETTINGS.iter().map(|setting| setting.key).collect();
+        return Err(format!(
+            "{key}: no such setting; there are {}, [alias.NAME], and [VERB] for options",
+            keys.join(", ")
+        ));
+    }
+    let is_right = value.is_integer() || value.as_str().is_some_and(|text| !text.is_empty() && !text.contains('\0'));
+    is_right.then_some(()).ok_or_else(|| format!("{key}: a text or a whole number is wanted here"))
+}
+
+/// The value as the variable has it.
+pub fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        value => value.to_string(),
+    }
+}

@@ -1,0 +1,83 @@
+//! `--limit-upload` and `--limit-download`: how fast a command may use the network.
+
+use std::str::FromStr;
+
+use anyhow::{Context, bail};
+use transfer::{MIN_RATE, limit_rates};
+
+use crate::failure::misuse;
+use crate::location::StoreAddress;
+
+#[derive(clap::Args)]
+pub struct RateLimits {
+    /// Send no more to the node in a second: 512K, 10M or 1.5G (KiB, MiB, GiB; at least 64K)
+    #[arg(long, value_name = "RATE")]
+    limit_upload: Option<Rate>,
+    /// Receive no more from the node in a second: 512K, 10M or 1.5G
+    #[arg(long, value_name = "RATE")]
+    limit_download: Option<Rate>,
+}
+
+impl RateLimits {
+    /// For the rest of the process. Refused for a store that no network lies before.
+    pub fn apply(&self, store: &StoreAddress) -> anyhow::Result<()> {
+        if self.limit_upload.is_none() && self.limit_download.is_none() {
+            return Ok(());
+        }
+        if let StoreAddress::Directory(_) = store {
+            misuse!("{store}: --limit-upload and --limit-download are for stores at thalweg://HOST:PORT");
+        }
+        let bytes_per_s = |rate: Option<Rate>| rate.map(|Rate(bytes_per_s)| bytes_per_s);
+        limit_rates(bytes_per_s(self.limit_upload), bytes_per_s(self.limit_download));
+        Ok(())
+    }
+}
+
+/// Bytes per second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Rate(u64);
+
+impl FromStr for Rate {
+    type Err = anyhow::Error;
+
+    /// A number alone is refused: other tools take it for KiB or for bytes.
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let refuse = || format!("{text:?} is no rate: write 512K, 10M or 1.5G (KiB, MiB, GiB a second)");
+        let lower = text.to_ascii_lowercase();
+        let digits = lower.find(|character: char| character.is_ascii_alphabetic()).with_context(refuse)?;
+        let (number, unit) = lower.split_at(digits);
+        let shift = match unit {
+            "b" => 0,
+            "k" | "kib" => 10,
+            "m" | "mib" => 20,
+            "g" | "gib" => 30,
+            _ => bail!(refuse()),
+        };
+        let is_number = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let number: f64 = number.parse().ok().filter(|_| is_number).with_context(refuse)?;
+        let bytes_per_s = (number * f64::from(1 << shift)) as u64;
+        if bytes_per_s < MIN_RATE {
+            bail!("{text} is less than {}K: the node's signs of life would come too late", MIN_RATE >> 10);
+        }
+        Ok(Rate(bytes_per_s))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_have_units() {
+        let rate = |text: &str| text.parse::<Rate>().unwrap().0;
+        assert_eq!((rate("64K"), rate("10M"), rate("1.5g"), rate("100KiB")), (64 << 10, 10 << 20, 3 << 29, 100 << 10));
+        assert_eq!(rate("200000B"), 200_000);
+    }
+
+    #[test]
+    fn what_is_no_rate_is_refused() {
+        for text in ["", "100", "M", "10X", "1e9K", "-1M", "1 0M", "10K", "0M", "10M/s", "..M"] {
+            assert!(text.parse::<Rate>().is_err(), "{text}");
+        }
+    }
+}
