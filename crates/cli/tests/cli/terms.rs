@@ -10,9 +10,9 @@ const CRATES: [&str; 5] = ["format", "store", "catalog", "repository", "transfer
 const FIELD: &str = "access acknowledge action address ahead answer ask attempt attempts attributes background behaviour \
     bitmap budget buffer buffers builder built bulk challenge change charge choice chunker client clock closing codec \
     collect commit committed comparison completion confirmed connection connections content context counters counting \
-    credentials cursor damage decoded detach difference digest directory done durable entry error failed failure fault \
+    credentials cursor damage decoded detach difference digest directory done durable engines entry error failed failure fault \
     faulty field figures file files frame from guard handle handler header heartbeats held hello id incoming index io \
-    issued join key kind known lease leaves limits link list live local lock lost lru map memory merge mode new next \
+    issued join key kind known lease leaves limits link list live local lock lost lru map memory merge mode names new next \
     nonce numbers offers one open opened operation options order origin others outgoing overwritten pace packed packer \
     parts path payload permissions pin plain plan pooled process published purpose queue queued random range reach read \
     readable reader rebuild received record reduction referable refusal remote repair replier report repository \
