@@ -3,9 +3,9 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use policy::fairness::target_shares::{Claim, target_shares};
 use serde_json::{Value, json};
 
-use super::demand::{Claim, wanted};
 use super::window::{Recent, Window};
 use crate::exchange::Traffic;
 use crate::upstream_scheduler::UploadCounts;
@@ -87,7 +87,7 @@ pub(super) fn share_out(applications: &mut [ApplicationStatus], window: &Window)
         application.achieved = application.recent.charged_bytes as f64 / whole as f64;
     }
     let claims: Vec<Claim> = applications.iter().map(ApplicationStatus::claim).collect();
-    for (application, part) in applications.iter_mut().zip(wanted(&claims)) {
+    for (application, part) in applications.iter_mut().zip(target_shares(&claims)) {
         application.wanted = part;
     }
 }
