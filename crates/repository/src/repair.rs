@@ -11,13 +11,12 @@ use crate::agreement::JournalComparison;
 use crate::comparison::Difference;
 use crate::divergence::{check_containers, refusal};
 use crate::equal_content::heal_from_equal_content;
+use crate::list::list;
 use crate::mismatch::UNKNOWN;
 use crate::tree::{collect_runs, entries_in};
 use crate::verify::versions_of;
 use crate::{Error, LocalEngines, Repository, Result};
 
-/// Paths listed from the catalog at a time.
-const LISTED_AT_ONCE: usize = 4096;
 /// Lost segments looked for at a time.
 const SOUGHT_AT_ONCE: usize = 1024;
 /// The claim owner of searches for copies; puts nothing.
@@ -115,15 +114,12 @@ pub(crate) fn each_version(
     repository: &Repository,
     visit: &mut dyn FnMut(&StorePath, &Version) -> Result<()>,
 ) -> Result<()> {
-    let mut after = None;
-    loop {
-        let listed = repository.catalog.list(&StorePath::root(), true, after.as_ref(), LISTED_AT_ONCE)?;
-        let Some((last, _)) = listed.last() else { return Ok(()) };
-        after = Some(last.clone());
-        for (path, _) in listed.iter().filter(|(_, entry)| entry.head.is_some()) {
-            versions_of(repository, path)?.iter().try_for_each(|version| visit(path, version))?;
-        }
-    }
+    list(repository.catalog(), &StorePath::root(), true, |listed| {
+        let mut files = listed.iter().filter(|(_, entry)| entry.head.is_some());
+        files.try_for_each(|(path, _)| {
+            versions_of(repository, path)?.iter().try_for_each(|version| visit(path, version))
+        })
+    })
 }
 
 fn read_version(repository: &Repository, path: &StorePath, version: &Version, lost: &mut Vec<LostRange>) -> Result<()> {
