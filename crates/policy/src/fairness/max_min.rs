@@ -31,7 +31,9 @@ pub fn allocate(rates: &[f64], claims: &[Claim]) -> Vec<f64> {
             let satisfied = at_level[index] >= claims[index].demand - tolerance;
             frozen[index] = satisfied || !is_feasible(rates, claims, &more, 1e-7 * scale);
         }
-        given = at_level;
+        // A want passes that exceeds what the servers carry by the tolerance; kept, it would leave none for the others.
+        let kept = at_level.iter().zip(&frozen).zip(&before);
+        given = kept.map(|((rate, now), was)| if *now && !was { (rate - tolerance).max(0.0) } else { *rate }).collect();
         if frozen == before {
             break;
         }
