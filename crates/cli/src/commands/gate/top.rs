@@ -81,7 +81,7 @@ fn table(status: &Value, max_rows: usize) -> Vec<String> {
     };
     let width = rows.iter().map(|row| name(row).chars().count()).max().unwrap_or(0).clamp(11, 32);
     let mut lines = vec![format!(
-        "{:width$} {:>6} {:>8} {:>8} {:>10} {:>10} {:>7} {:>7} {:>9} {:>9} {:>6}",
+        "{:width$} {:>6} {:>8} {:>10} {:>10} {:>10} {:>7} {:>7} {:>9} {:>9} {:>6}",
         "application",
         "weight",
         "wanted %",
@@ -104,7 +104,7 @@ fn table(status: &Value, max_rows: usize) -> Vec<String> {
 
 fn line(row: &Value, width: usize) -> String {
     format!(
-        "{:width$} {:>6} {:>8.1} {:>8.1} {:>10.1} {:>10.1} {:>7} {:>7} {:>9} {:>9} {:>6}",
+        "{:width$} {:>6} {:>8.1} {:>10.1} {:>10.1} {:>10.1} {:>7} {:>7} {:>9} {:>9} {:>6}",
         name(row).chars().take(width).collect::<String>(),
         whole(row, "weight"),
         number(row, "wanted") * 100.0,
