@@ -22,4 +22,4 @@ pub use interface::*;
 pub use memory::MemoryCatalog;
 pub use rebuild::{CONTAINER_LIMIT, impossible};
 pub use refusal::Refusal;
-pub use sqlite::{GiveUpReserve, SqliteCatalog};
+pub use sqlite::{ReserveSource, SqliteCatalog};
