@@ -26,7 +26,7 @@ pub struct Arguments {
     #[arg(value_name = "STORE::PATH")]
     location: OsString,
     /// Names that match, without their directories: `*.h5`, `ions.000?`
-    #[arg(long, value_name = "PATTERN")]
+    #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     name: Option<Pattern>,
     /// Only this kind
     #[arg(long, value_name = "KIND")]
@@ -37,6 +37,14 @@ pub struct Arguments {
     /// Files whose newest version was committed since: 2026-11-21, or 12h for the last 12 hours
     #[arg(long, value_name = "TIME")]
     since: Option<CutoffTime>,
+}
+
+/// The root alone has an empty name.
+fn pattern(written: &str) -> Result<Pattern, String> {
+    if written.is_empty() {
+        return Err("the pattern is empty".into());
+    }
+    Pattern::new(written).map_err(|error| error.to_string())
 }
 
 #[derive(Clone, Copy, ValueEnum)]

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use address::{escaped, scheme_of};
 use anyhow::{Context, bail};
 use catalog::{FileEntry, Version};
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use format::{Attributes, FileKind, FileTime, FileTimes, VersionRecord};
 use repository::{Access, Repository};
 use serde_json::{Value, json};
@@ -36,7 +37,7 @@ use crate::signals::Interruption;
 )]
 pub struct Arguments {
     /// Sources in the store, then the destination (`-`: standard output)
-    #[arg(required = true, num_args = 1.., value_names = ["STORE::PATH", "DEST"])]
+    #[arg(required = true, num_args = 1.., value_parser = PathBufValueParser::new().map(OsString::from), value_names = ["STORE::PATH", "DEST"])]
     pub paths: Vec<OsString>,
     /// Only these bytes of a file; without LENGTH, to its end
     #[arg(long, value_name = "OFFSET:LENGTH")]

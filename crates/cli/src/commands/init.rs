@@ -35,7 +35,7 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
     /// Share the store with a group, by name or number: its members may read and write (default: only you)
-    #[arg(long, value_name = "GROUP")]
+    #[arg(long, value_name = "GROUP", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     shared: Option<String>,
 }
 

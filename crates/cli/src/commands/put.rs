@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use repository::{Access, Repository};
 use serde_json::{Value, json};
 
@@ -35,7 +36,7 @@ use crate::{shown, streams};
 )]
 pub struct Arguments {
     /// Sources (`-`: standard input), then the destination: STORE::DIR/ or STORE::NAME
-    #[arg(required = true, num_args = 1.., value_names = ["SRC", "STORE::DIR/"])]
+    #[arg(required = true, num_args = 1.., value_parser = PathBufValueParser::new().map(OsString::from), value_names = ["SRC", "STORE::DIR/"])]
     pub paths: Vec<OsString>,
     /// One commit at the end: everything appears at once, or nothing
     #[arg(long)]

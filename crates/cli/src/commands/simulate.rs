@@ -32,6 +32,7 @@ const MAX_TRACE_BYTES: u64 = 256 << 20;
     What is modelled, and with which constants: docs/simulation.md.")]
 pub struct Arguments {
     /// monotonic, sine, all-pairs, stacking, profile, or a trace file
+    #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
     workload: String,
     /// fa, mch, mcu, gcc (the source's) or thalweg
     #[arg(long, default_value = "thalweg", value_name = "NAME")]

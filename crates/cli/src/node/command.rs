@@ -14,11 +14,12 @@ use transfer::{Server, TlsServer, read_secret, secret_of_environment};
 use super::{Node, NodeOptions, NodeService, monitored, open_files, panics, restart};
 use crate::failure::misuse;
 use crate::host_port;
+use crate::location::store_of_argument;
 use crate::log::{self, LogArguments};
 use crate::output::Output;
 use crate::shown;
 use crate::signals::Signals;
-use ::address::{SCHEME, random_bytes};
+use ::address::{StoreAddress, random_bytes};
 
 #[derive(clap::Args, Debug)]
 #[command(
@@ -87,13 +88,13 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let ending = Signals::block().end_until_ready().context("starting the node's threads")?;
     log::start(&arguments.log, tracing::Level::WARN)?;
     panics::end_the_process();
-    if arguments.store.as_os_str().as_encoded_bytes().starts_with(SCHEME) {
+    let StoreAddress::Directory(directory) = store_of_argument(Some(arguments.store.as_os_str()))? else {
         misuse!("{}: is a node's address; a node serves a store's directory", shown::local(&arguments.store));
-    }
+    };
     let max_connections = open_files::raise_limit();
     let secret = arguments.secret()?;
     let tls = arguments.tls()?;
-    let repository = Arc::new(arguments.retry(|| repository::open(&arguments.store, Access::Write))?);
+    let repository = Arc::new(arguments.retry(|| repository::open(&directory, Access::Write))?);
     let node = Node::new(repository.clone(), random_number()?, arguments.options());
     let threads = node.start().context("starting the node's threads")?;
     let is_open = secret.is_none();

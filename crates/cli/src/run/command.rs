@@ -6,6 +6,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
+use ::address::StoreAddress;
 use anyhow::Context;
 use transfer::Credentials;
 
@@ -19,6 +20,7 @@ use super::secret::{self, JobSecret};
 use super::welcome;
 use crate::failure::{explained, misuse};
 use crate::host_port;
+use crate::location::store_of_argument;
 use crate::output::Output;
 
 #[derive(clap::Args, Debug)]
@@ -152,11 +154,12 @@ fn code_of_missing(error: &std::io::Error) -> i32 {
 
 impl Arguments {
     fn store(&self) -> anyhow::Result<OsString> {
-        let named = self.store.clone().or_else(|| std::env::var_os("THALWEG_STORE"));
-        match named.map(|store| (store.to_string_lossy().strip_prefix("thalweg://").map(str::to_owned), store)) {
-            Some((None, store)) => Ok(store),
-            Some((Some(address), _)) => misuse!("a store behind a node is named by its node: --node {address}"),
-            None => misuse!("no store: give --store STORE or --node ADDRESS, or set THALWEG_STORE"),
+        if self.store.is_none() && std::env::var_os("THALWEG_STORE").is_none_or(|store| store.is_empty()) {
+            misuse!("no store: give --store STORE or --node ADDRESS, or set THALWEG_STORE");
+        }
+        match store_of_argument(self.store.as_deref())? {
+            StoreAddress::Directory(path) => Ok(path.into_os_string()),
+            StoreAddress::Node(address) => misuse!("a store behind a node is named by its node: --node {address}"),
         }
     }
 

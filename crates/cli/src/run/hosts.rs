@@ -34,7 +34,7 @@ impl Hosts {
     /// Returns this job's hosts; none where none are named. Hosts that only srun will choose do not matter where an
     /// address `is_told`.
     pub fn of_job(command: &[OsString], is_told: bool) -> anyhow::Result<Option<Hosts>> {
-        let hosts = Self::named(command, &|name| std::env::var(name).ok())?;
+        let hosts = Self::named(command, &|name| std::env::var(name).ok().filter(|value| !value.is_empty()))?;
         if hosts.is_none() && !is_told && is_srun(command) {
             misuse!(
                 "srun would choose the job's hosts after its node was started: run this within an allocation (sbatch, \

@@ -80,6 +80,15 @@ fn every_mistake_gets_one_line() {
         (&["recover", "@::file", "--session", "xyz"], 2, "an id"),
         (&["stat", "@::nothing"], 1, "no such file"),
         (&["frobnicate"], 2, "frobnicate"),
+        (&["run", "--", "true"], 2, "set THALWEG_STORE"),
+        (&["run", "--store", "", "--", "true"], 2, "$THALWEG_STORE is not set"),
+        (&["run", "--store", "s3://bucket", "--", "true"], 2, "not s3://"),
+        (&["node", "s3://bucket"], 2, "not s3://"),
+        (&["put", "", "@::x"], 2, "a value is required"),
+        (&["get", "@::file", ""], 2, "a value is required"),
+        (&["init", "!", "--shared", ""], 2, "--shared"),
+        (&["find", "@::", "--name", ""], 2, "--name"),
+        (&["simulate", ""], 2, "a value is required"),
         (&[], 2, ""),
     ];
     for (arguments, code, needle) in cases {
@@ -139,6 +148,21 @@ fn every_verb_explains_itself_with_an_example() {
     {
         let help = run(&[verb, "--help"]).expect(0).text();
         assert!(help.contains("Example: thalweg "), "{verb}: {help}");
+    }
+}
+
+#[test]
+fn an_empty_variable_is_one_that_is_not_set() {
+    let store = Store::new();
+    let empty = |arguments: &[&str], variable: &str| {
+        let output = command(arguments).current_dir(store.path("")).env(variable, "").output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, said) = empty(&["run", "--", "true"], "THALWEG_STORE");
+    assert_eq!((code, said.contains("set THALWEG_STORE")), (Some(2), true), "{said}");
+    for variable in ["SLURM_JOB_NODELIST", "PBS_NODEFILE", "THALWEG_CONFIG", "THALWEG_LOG", "THALWEG_TIMEOUT_S"] {
+        let (code, said) = empty(&["run", "--store", "nowhere", "--", "true"], variable);
+        assert_eq!((code, said.contains("no thalweg store there")), (Some(1), true), "{variable}: {said}");
     }
 }
 
