@@ -11,19 +11,23 @@ use transfer::message::{
     Extent, Failure, FailureKind, MAX_LEASE_MS, MAX_NODES, Reply, Request, StoreStatistics, StoredBlockHeader,
 };
 
-pub struct Random(::random::Random);
+/// Xorshift, and not the generator of crate `random`: the golden frames in testdata hold values that were drawn from it.
+pub struct Random(u64);
 
 impl Random {
     pub fn new(seed: u64) -> Self {
-        Random(::random::Random::new(seed))
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
     pub fn u64(&mut self) -> u64 {
-        self.0.next()
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
     }
 
     pub fn below(&mut self, limit: u64) -> u64 {
-        self.0.below(limit)
+        (self.u64() >> 11) % limit
     }
 
     pub fn u32(&mut self) -> u32 {
