@@ -11,14 +11,12 @@ use store::{LocalStore, Report};
 
 use crate::comparison::compare;
 use crate::marks::LiveBitmap;
-use crate::repair::is_damage;
+use crate::repair::{each_version, is_damage};
 use crate::scan::Scan;
 use crate::snapshot;
 use crate::tree::{collect_runs, entries_in};
 use crate::{Repository, Result};
 
-/// Paths listed from the catalog at a time.
-const LISTED_AT_ONCE: usize = 4096;
 /// Differences between catalog and journal that are named; more are counted.
 const MAX_NAMED_DIFFERENCES: usize = 10_000;
 
@@ -353,49 +351,32 @@ fn check_versions(
 ) -> Result<()> {
     let has_snapshots = snapshot::exist(repository)?;
     let mut check = VersionCheck { repository, data, lost, checked: LiveBitmap::default(), has_snapshots };
-    check.each(false, verified, progress)?;
-    if has_snapshots { check.each(true, verified, progress) } else { Ok(()) }
+    each_version(repository, &mut |path, version| check.version(path, version, verified, progress))
 }
 
 impl VersionCheck<'_> {
-    /// Checks all snapshots, or all other versions.
-    fn each(&mut self, of_snapshots: bool, verified: &mut VerifyReport, progress: &mut dyn FnMut(u64)) -> Result<()> {
-        let mut after = None;
-        loop {
-            let listed = self.repository.catalog.list(&StorePath::root(), true, after.as_ref(), LISTED_AT_ONCE)?;
-            let Some((last, _)) = listed.last() else { return Ok(()) };
-            after = Some(last.clone());
-            let files = listed.iter().filter(|(_, entry)| entry.head.is_some());
-            for (path, _) in files.filter(|(path, _)| snapshot::is_snapshot(path) == of_snapshots) {
-                self.versions(path, of_snapshots, verified, progress)?;
-            }
-        }
-    }
-
-    fn versions(
+    fn version(
         &mut self,
         path: &StorePath,
-        is_snapshot: bool,
+        version: &Version,
         verified: &mut VerifyReport,
         progress: &mut dyn FnMut(u64),
     ) -> Result<()> {
-        let repository = self.repository;
-        for version in versions_of(repository, path)? {
-            verified.versions += 1;
-            let checked = match is_snapshot {
-                true => self.snapshot(&version, verified, progress),
-                false => check_version(repository, &version, self.data, self.lost, verified, progress),
-            };
-            match checked.unwrap_or_else(|error| Some(error.reason())) {
-                Some(why) if is_kept(repository, path, version.number)? => {
-                    let path = path.clone();
-                    verified.damages.push(Damage::Version { path, version: version.number, why });
-                }
-                None if self.has_snapshots && !is_snapshot => {
-                    collect_runs(repository, &version.record.root, &mut |run| self.checked.mark(run))?;
-                }
-                _ => {}
+        let (repository, is_snapshot) = (self.repository, snapshot::is_snapshot(path));
+        verified.versions += 1;
+        let checked = match is_snapshot {
+            true => self.snapshot(version, verified, progress),
+            false => check_version(repository, version, self.data, self.lost, verified, progress),
+        };
+        match checked.unwrap_or_else(|error| Some(error.reason())) {
+            Some(why) if is_kept(repository, path, version.number)? => {
+                let path = path.clone();
+                verified.damages.push(Damage::Version { path, version: version.number, why });
             }
+            None if self.has_snapshots && !is_snapshot => {
+                collect_runs(repository, &version.record.root, &mut |run| self.checked.mark(run))?;
+            }
+            _ => {}
         }
         Ok(())
     }
