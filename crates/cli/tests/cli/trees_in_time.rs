@@ -4,10 +4,10 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
+use random::Random;
 use serde_json::Value;
 
 use super::node::Node;
-use super::random::Random;
 use super::runner::{Run, Store, run};
 use super::snapshot::{assert_same, snapshot};
 

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use format::{Change, FileTime, StorePath};
+use random::Random;
 use repository::{Error, Repository, SnapshotDraft, SnapshotOrigin, TreeSnapshot, collect};
 use store::ClaimOwner;
 
 use crate::files::put;
-use crate::fixture::{CLAIM_OWNER, Random, World, path, with_seeds};
+use crate::fixture::{CLAIM_OWNER, World, path, with_seeds};
 
 type Tree = BTreeMap<StorePath, Vec<u8>>;
 
@@ -58,7 +59,7 @@ fn remove(process: &Repository, name: &StorePath) {
 #[test]
 fn trees_come_back_whatever_happens_to_their_names() {
     with_seeds(30, |seed| {
-        let (mut random, world) = (Random(seed), World::new());
+        let (mut random, world) = (Random::new(seed), World::new());
         let mut process = world.process();
         let (mut tree, mut kept) = (Tree::new(), BTreeMap::<String, Tree>::new());
         for step in 1..40 {
@@ -66,7 +67,7 @@ fn trees_come_back_whatever_happens_to_their_names() {
                 0..=3 => {
                     let name = path(&format!("t/{}/{}", random.below(3), random.below(12)));
                     let count = [0, 1, 700, 20_000, 400_000][random.below(5) as usize];
-                    let bytes = random.bytes(count);
+                    let bytes = random.mixed_bytes(count);
                     put(&process, &[(&name.to_string(), &bytes)]);
                     tree.insert(name, bytes);
                 }
