@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_that_an_error_tells_itself_is_told_once() {
+    fn a_cause_that_an_error_names_itself_is_printed_once() {
         let source = std::io::Error::from_raw_os_error(17);
         let error = anyhow::Error::from(store::Error::Io { path: "containers/01".into(), source });
         assert_eq!(explained(&error), "containers/01: File exists (os error 17)");

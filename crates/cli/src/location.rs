@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn locations_of_directories_and_nodes_are_told_apart() {
+    fn locations_of_directories_and_nodes_are_distinguished() {
         let location = parse("/scratch/st::run1//out.dat");
         assert_eq!(location.store, StoreAddress::Directory("/scratch/st".into()));
         assert_eq!(location.path.as_bytes(), b"run1/out.dat");

@@ -14,8 +14,8 @@ use store::{BlockPlan, ContainerIndex, LocalStore, StoredBlock};
 use crate::agreement::JournalComparison;
 use crate::divergence::{check_block, check_containers};
 use crate::marks::LiveBitmap;
+use crate::repair::restate_lost;
 use crate::replacing::{add_label, salvage};
-use crate::restating::restate_lost;
 use crate::unneeded::check_unneeded;
 use crate::{Error, Repository, Result};
 

@@ -4,8 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use random::Random;
+
 use super::node::Node;
-use super::random::Random;
 use super::runner::{Store, run};
 
 /// Two files, the second beginning as the first does: their segments share a block.

@@ -5,8 +5,9 @@ use std::fs;
 use std::process::Stdio;
 use std::time::Duration;
 
+use random::Random;
+
 use super::node::Node;
-use super::random::Random;
 use super::runner::{Run, Store, command, run};
 use super::snapshot::{assert_same, snapshot};
 
