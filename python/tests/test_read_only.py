@@ -18,7 +18,7 @@ DEEDS = {
     "transaction": "fs.start_transaction(); fs.pipe_file('t', b''); fs.end_transaction()",
 }
 SCRIPT = """
-import os, sys, thalweg
+import os, sys, fsspec.implementations.local, thalweg
 if os.geteuid() == 0:
     # Who may write anywhere, and has the interpreter where others may not read it.
     os.setgroups([]), os.setgid(65534), os.setuid(65534)
