@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use format::Settings;
-use store::files::{Making, Permissions, by_holders, open_ordinary};
+use store::files::{OpenMode, Permissions, by_holders, open_ordinary};
 
 use crate::engines::{Access, state_folder};
 use crate::{Error, Result};
@@ -79,5 +79,5 @@ fn lock_file(path: &Path, settings: &Settings) -> PathBuf {
 }
 
 fn make(path: &Path, settings: &Settings) -> std::io::Result<File> {
-    Permissions::of(path, settings).create_file(&lock_file(path, settings), Making::Kept)
+    Permissions::of(path, settings).create_file(&lock_file(path, settings), OpenMode::Kept)
 }

@@ -15,7 +15,7 @@ use format::{
 };
 use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
-use store::files::{Directory, Files, Making, Permissions, open_ordinary, open_sole};
+use store::files::{Directory, Files, OpenMode, Permissions, open_ordinary, open_sole};
 use store::{LocalStore, Options, Registrar, SealedContainer};
 
 use crate::catalog_lock::CatalogLock;
@@ -125,7 +125,7 @@ fn check_empty(path: &Path) -> Result<()> {
 /// Written last and whole: a directory with `store.toml` is a store.
 fn write_settings(path: &Path, settings: &Settings) -> std::io::Result<()> {
     let draft = path.join(DRAFT_FILE);
-    let mut file = Permissions::of(path, settings).create_file(&draft, Making::Emptied)?;
+    let mut file = Permissions::of(path, settings).create_file(&draft, OpenMode::Emptied)?;
     file.write_all(settings.to_text().as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&draft, path.join(SETTINGS_FILE))?;
@@ -257,7 +257,7 @@ pub(crate) fn unsoundness(path: &Path, settings: &Settings, catalog: &SqliteCata
 
 /// Makes an empty catalog of the store at `path`, in `file`; SQLite gives the files beside it the same mode and owner.
 pub(crate) fn new_catalog(path: &Path, settings: &Settings, file: &Path) -> Result<SqliteCatalog> {
-    let made = Permissions::of(path, settings).create_file(file, Making::Kept);
+    let made = Permissions::of(path, settings).create_file(file, OpenMode::Kept);
     made.map_err(|source| Error::io(file.display(), source))?;
     let mark = open_mark(path, settings, Access::Write)?;
     let catalog = SqliteCatalog::open(file, true)?.with_mark(mark, settings.id).as_draft();
@@ -273,7 +273,7 @@ fn open_mark(path: &Path, settings: &Settings, access: Access) -> Result<Option<
     let opened = match access {
         Access::Read | Access::Inspect => open_ordinary(&mark, OpenOptions::new().read(true)),
         Access::Write | Access::Remove => open_sole(&mark, &mut options()).or_else(|source| match source.kind() {
-            ErrorKind::NotFound => Permissions::of(path, settings).create_file(&mark, Making::Kept),
+            ErrorKind::NotFound => Permissions::of(path, settings).create_file(&mark, OpenMode::Kept),
             ErrorKind::InvalidInput => Err(source),
             _ => open_ordinary(&mark, OpenOptions::new().read(true)),
         }),

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use format::Settings;
-use store::files::{Making, Permissions, check_sole};
+use store::files::{OpenMode, Permissions, check_sole};
 
 use crate::engines::state_folder;
 
@@ -112,7 +112,7 @@ impl Drop for Reserve {
 /// A reserve has no content: anything else in its place, and a file with another name, which would be written under
 /// that too, gives way to a new one.
 fn open(path: &Path, permissions: &Permissions) -> std::io::Result<File> {
-    let open = || permissions.create_file(path, Making::Kept).and_then(|file| check_sole(&file).map(|()| file));
+    let open = || permissions.create_file(path, OpenMode::Kept).and_then(|file| check_sole(&file).map(|()| file));
     match open() {
         Err(error) if error.kind() == ErrorKind::InvalidInput => {
             std::fs::remove_file(path)?;

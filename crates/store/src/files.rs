@@ -5,9 +5,9 @@
 
 mod directory;
 pub mod fault;
-mod folder;
 mod holders;
 mod memory;
+mod open_directory;
 mod ordinary;
 mod permissions;
 
@@ -20,7 +20,7 @@ pub use directory::Directory;
 pub use holders::by_holders;
 pub use memory::Memory;
 pub use ordinary::{check_sole, open_ordinary, open_sole};
-pub use permissions::{Making, Permissions};
+pub use permissions::{OpenMode, Permissions};
 
 use crate::Result;
 

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 
-use super::folder::{Folder, Links};
-use super::{File, Files, Held, Making, Permissions, by_holders};
+use super::open_directory::{Link, OpenDirectory};
+use super::{File, Files, Held, OpenMode, Permissions, by_holders};
 use crate::{Error, Result};
 
 /// The most pieces one system call takes (`IOV_MAX`).
@@ -30,7 +30,7 @@ pub struct Directory {
     permissions: Permissions,
     /// The root as it was found or made; held open, so that no other directory gets its inode number, and all below it
     /// is reached from here.
-    opened: OnceLock<Folder>,
+    opened: OnceLock<OpenDirectory>,
 }
 
 impl Directory {
@@ -43,11 +43,11 @@ impl Directory {
     }
 
     /// Returns the root, if it is there.
-    fn root(&self) -> io::Result<&Folder> {
+    fn root(&self) -> io::Result<&OpenDirectory> {
         if let Some(opened) = self.opened.get() {
             return Ok(opened);
         }
-        let found = Folder::at(&self.root)?;
+        let found = OpenDirectory::at(&self.root)?;
         self.permissions.check_root(&found)?;
         Ok(self.opened.get_or_init(|| found))
     }
@@ -82,7 +82,7 @@ impl Directory {
     }
 
     /// Runs `action` on the open folder of a file, and the file's name in it.
-    fn in_folder<T>(&self, name: &str, action: impl FnOnce(&Folder, &Path) -> io::Result<T>) -> io::Result<T> {
+    fn in_folder<T>(&self, name: &str, action: impl FnOnce(&OpenDirectory, &Path) -> io::Result<T>) -> io::Result<T> {
         let (folder, name) = split(name);
         action(&self.root()?.walk(folder, self.permissions.links())?, name)
     }
@@ -95,19 +95,19 @@ impl Directory {
     }
 
     /// Opens a file, creating it if missing, with the permissions that all files here have.
-    fn make_as(&self, name: &str, making: Making) -> Result<OpenFile> {
+    fn make_as(&self, name: &str, mode: OpenMode) -> Result<OpenFile> {
         let folder = self.make_folder(name)?;
-        match self.permissions.create_in(&folder, split(name).1, making) {
+        match self.permissions.create_in(&folder, split(name).1, mode) {
             Ok(file) => Ok(OpenFile { file, path: self.shown(name) }),
             Err(source) => Err(self.failure(name, source)),
         }
     }
 
     fn lock_file(&self, name: &str) -> Result<OpenFile> {
-        self.make_as(name, Making::Kept)
+        self.make_as(name, OpenMode::Kept)
     }
 
-    fn make_folder(&self, name: &str) -> Result<Folder> {
+    fn make_folder(&self, name: &str) -> Result<OpenDirectory> {
         let (folder, _) = split(name);
         let explain = |source: io::Error| match source.kind() {
             ErrorKind::NotADirectory => io::Error::new(ErrorKind::NotADirectory, NO_FOLDER),
@@ -118,7 +118,7 @@ impl Directory {
     }
 
     /// Creates the root once: it may be removed at any moment.
-    fn create_folders(&self, folder: &Path) -> io::Result<Folder> {
+    fn create_folders(&self, folder: &Path) -> io::Result<OpenDirectory> {
         match self.opened.get() {
             Some(_) => self.check_root()?,
             None => self.permissions.create_root(&self.root)?,
@@ -126,11 +126,11 @@ impl Directory {
         self.permissions.create_folders_in(self.root()?, folder)
     }
 
-    fn list_into(&self, folder: &str, opened: &Folder, names: &mut Vec<String>) -> io::Result<()> {
+    fn list_into(&self, folder: &str, opened: &OpenDirectory, names: &mut Vec<String>) -> io::Result<()> {
         for (name, is_folder) in opened.names()? {
             let path = format!("{folder}/{name}");
             match is_folder {
-                true => self.list_into(&path, &opened.enter(Path::new(&name), Links::Refused)?, names)?,
+                true => self.list_into(&path, &opened.enter(Path::new(&name), Link::Refused)?, names)?,
                 false if name.ends_with(UNFINISHED) => {}
                 false => names.push(path),
             }
@@ -147,7 +147,7 @@ fn split(name: &str) -> (&Path, &Path) {
 
 impl Files for Directory {
     fn create(&self, name: &str) -> Result<Arc<dyn File>> {
-        Ok(Arc::new(self.make_as(name, Making::New)?))
+        Ok(Arc::new(self.make_as(name, OpenMode::New)?))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn File>> {
@@ -163,7 +163,7 @@ impl Files for Directory {
     }
 
     fn exists(&self, name: &str) -> Result<bool> {
-        match self.in_folder(name, Folder::exists) {
+        match self.in_folder(name, OpenDirectory::exists) {
             Err(source) if is_absent(&source) => Ok(false),
             found => found.map_err(|source| self.failure(name, source)),
         }
@@ -180,7 +180,7 @@ impl Files for Directory {
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        match self.in_folder(name, Folder::remove) {
+        match self.in_folder(name, OpenDirectory::remove) {
             Err(source) if !is_absent(&source) => Err(self.failure(name, source)),
             _ => Ok(()),
         }
@@ -191,7 +191,7 @@ impl Files for Directory {
         let unfinished = format!("{name}{UNFINISHED}");
         let draft = split(&unfinished).1;
         let path = self.shown(&unfinished);
-        let made = self.permissions.create_in(&folder, draft, Making::Emptied);
+        let made = self.permissions.create_in(&folder, draft, OpenMode::Emptied);
         let file = OpenFile { file: made.map_err(|source| failure(&path, source))?, path };
         file.write_at(0, &[bytes])?;
         file.sync()?;

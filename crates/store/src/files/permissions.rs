@@ -13,7 +13,7 @@ use format::Settings;
 use rustix::fs::{Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
-use super::folder::{Folder, Links};
+use super::open_directory::{Link, OpenDirectory};
 use super::ordinary::check_sole;
 
 /// Bits of a mode that can be set.
@@ -26,7 +26,7 @@ const ATTEMPTS: usize = 16;
 
 /// What becomes of a file that is opened, or made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Making {
+pub enum OpenMode {
     /// An existing file is an error.
     New,
     /// An existing file keeps its content.
@@ -63,17 +63,17 @@ impl Permissions {
     }
 
     /// Opens a file to read and write it, made where it is missing.
-    pub fn create_file(&self, path: &Path, making: Making) -> io::Result<File> {
-        let folder = Folder::at(parent(path))?;
+    pub fn create_file(&self, path: &Path, mode: OpenMode) -> io::Result<File> {
+        let folder = OpenDirectory::at(parent(path))?;
         self.check_root(&folder)?;
         let name = path.file_name().ok_or_else(|| io::Error::from(ErrorKind::InvalidInput))?;
-        self.create_in(&folder, Path::new(name), making)
+        self.create_in(&folder, Path::new(name), mode)
     }
 
     /// As `create_file`, for a name in a directory that is held open: whatever is done is done to a file in that
     /// directory.
-    pub fn create_in(&self, folder: &Folder, name: &Path, making: Making) -> io::Result<File> {
-        let (file, is_made) = open_or_make(folder, name, making)?;
+    pub fn create_in(&self, folder: &OpenDirectory, name: &Path, mode: OpenMode) -> io::Result<File> {
+        let (file, is_made) = open_or_make(folder, name, mode)?;
         // A file that is there may be another's of ours, by a hard link.
         let is_sole = is_made || file.metadata()?.nlink() == 1;
         if is_sole && is_owned(&file)? {
@@ -82,7 +82,7 @@ impl Permissions {
                 self.give(&file)?;
             }
         }
-        if making == Making::Emptied {
+        if mode == OpenMode::Emptied {
             check_sole(&file)?;
             file.set_len(0)?;
         }
@@ -91,7 +91,7 @@ impl Permissions {
 
     /// Refuses a directory that another has taken the place of: root makes nothing in one that is not of the store's
     /// owner.
-    pub fn check_root(&self, folder: &Folder) -> io::Result<()> {
+    pub fn check_root(&self, folder: &OpenDirectory) -> io::Result<()> {
         let found = folder.metadata()?;
         let is_groups = self.shared_gid == Some(found.gid());
         if self.owner.is_none() || is_groups || self.is_owners(&found) {
@@ -107,8 +107,8 @@ impl Permissions {
 
     /// Whether directories below the store's may be links: where others may write, a link would have files written and
     /// removed elsewhere, with the caller's rights.
-    pub fn links(&self) -> Links {
-        if self.shared_gid.is_some() || self.is_anothers { Links::Refused } else { Links::Followed }
+    pub fn links(&self) -> Link {
+        if self.shared_gid.is_some() || self.is_anothers { Link::Refused } else { Link::Followed }
     }
 
     /// Makes the directory `root` where it is missing, with these permissions. Its parents are made as the umask says, and
@@ -126,8 +126,8 @@ impl Permissions {
 
     /// Makes and opens a folder below an open root: if another directory gets the root's name meanwhile, nothing is made
     /// in it.
-    pub fn create_folders_in(&self, root: &Folder, folder: &Path) -> io::Result<Folder> {
-        let mut above = root.walk(Path::new(""), Links::Refused)?;
+    pub fn create_folders_in(&self, root: &OpenDirectory, folder: &Path) -> io::Result<OpenDirectory> {
+        let mut above = root.walk(Path::new(""), Link::Refused)?;
         for name in folder {
             if let Some(made) = above.make(Path::new(name))? {
                 self.give(&made)?;
@@ -197,10 +197,10 @@ impl Permissions {
 }
 
 /// Opens a file and returns whether it was made.
-fn open_or_make(folder: &Folder, name: &Path, making: Making) -> io::Result<(File, bool)> {
+fn open_or_make(folder: &OpenDirectory, name: &Path, mode: OpenMode) -> io::Result<(File, bool)> {
     let exclusive = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
     for _ in 0..ATTEMPTS {
-        if making != Making::New {
+        if mode != OpenMode::New {
             match folder.open(name, OFlags::RDWR) {
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 opened => return Ok((opened?, false)),
@@ -208,7 +208,7 @@ fn open_or_make(folder: &Folder, name: &Path, making: Making) -> io::Result<(Fil
         }
         match folder.open(name, exclusive) {
             // Another process was first, or a link was put there.
-            Err(error) if error.kind() == ErrorKind::AlreadyExists && making != Making::New => {}
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && mode != OpenMode::New => {}
             made => return Ok((made?, true)),
         }
     }
@@ -283,9 +283,10 @@ mod tests {
         let folder = root.join("containers/07");
         let permissions = Permissions::default();
         permissions.create_root(&root).unwrap();
-        let opened = permissions.create_folders_in(&Folder::at(&root).unwrap(), Path::new("containers/07")).unwrap();
-        permissions.create_in(&opened, Path::new("one"), Making::New).unwrap();
-        permissions.create_in(&opened, Path::new("one"), Making::New).unwrap_err();
+        let opened =
+            permissions.create_folders_in(&OpenDirectory::at(&root).unwrap(), Path::new("containers/07")).unwrap();
+        permissions.create_in(&opened, Path::new("one"), OpenMode::New).unwrap();
+        permissions.create_in(&opened, Path::new("one"), OpenMode::New).unwrap_err();
         for path in [&root, &root.join("containers"), &folder] {
             assert_eq!(mode(path), 0o700, "{}", path.display());
         }
@@ -300,9 +301,9 @@ mod tests {
         let folder = root.join("table");
         let permissions = Permissions { shared_gid: Some(gid), ..Permissions::default() };
         permissions.create_root(&root).unwrap();
-        permissions.create_folders_in(&Folder::at(&root).unwrap(), Path::new("table")).unwrap();
+        permissions.create_folders_in(&OpenDirectory::at(&root).unwrap(), Path::new("table")).unwrap();
         let file = folder.join("runs.lock");
-        permissions.create_file(&file, Making::Kept).unwrap();
+        permissions.create_file(&file, OpenMode::Kept).unwrap();
         assert_eq!((mode(&root), mode(&folder), mode(&file)), (0o2770, 0o2770, 0o660));
         assert_eq!(fs::metadata(&file).unwrap().gid(), gid);
     }

@@ -13,19 +13,19 @@ use super::ordinary::{explained, no_file};
 
 /// Whether a directory may be reached through a symbolic link: in a store that nobody else writes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Links {
+pub enum Link {
     Followed,
     Refused,
 }
 
 /// An open directory. It need not be readable.
-pub struct Folder(File);
+pub struct OpenDirectory(File);
 
-impl Folder {
+impl OpenDirectory {
     /// Opens the directory at a path that the user gave, which may lead through links.
     pub fn at(path: &Path) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        Ok(Folder(rustix::fs::open(path, flags, Mode::empty())?.into()))
+        Ok(OpenDirectory(rustix::fs::open(path, flags, Mode::empty())?.into()))
     }
 
     pub fn metadata(&self) -> io::Result<Metadata> {
@@ -33,8 +33,8 @@ impl Folder {
     }
 
     /// Opens a directory below this one.
-    pub fn walk(&self, below: &Path, links: Links) -> io::Result<Self> {
-        let mut folder = Folder(self.0.try_clone()?);
+    pub fn walk(&self, below: &Path, links: Link) -> io::Result<Self> {
+        let mut folder = OpenDirectory(self.0.try_clone()?);
         for name in below {
             folder = folder.enter(Path::new(name), links)?;
         }
@@ -42,13 +42,13 @@ impl Folder {
     }
 
     /// Opens a directory in this one.
-    pub fn enter(&self, name: &Path, links: Links) -> io::Result<Self> {
+    pub fn enter(&self, name: &Path, links: Link) -> io::Result<Self> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let flags = if links == Links::Refused { flags | OFlags::NOFOLLOW } else { flags };
+        let flags = if links == Link::Refused { flags | OFlags::NOFOLLOW } else { flags };
         match rustix::fs::openat(&self.0, name, flags, Mode::empty()) {
             // With O_DIRECTORY a link, which is not followed, is no directory.
             Err(Errno::LOOP | Errno::NOTDIR) if self.has_link(name) => Err(is_a_link()),
-            opened => Ok(Folder(opened?.into())),
+            opened => Ok(OpenDirectory(opened?.into())),
         }
     }
 
