@@ -8,6 +8,8 @@ use std::cell::Cell;
 use std::fs;
 use std::path::Path;
 
+use random::Random;
+
 /// One target's share of `cargo test`.
 pub const INPUTS: u64 = 20_000;
 
@@ -58,36 +60,36 @@ impl Drop for Told<'_> {
 
 /// Input `number`: the first ones are the golden files themselves.
 fn mutated(golden: &[Vec<u8>], number: u64) -> Vec<u8> {
-    let mut dice = Dice(number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut dice = Random::new(number.wrapping_add(1));
     let mut bytes = match golden.get(number as usize) {
         Some(whole) => return whole.clone(),
-        None => golden[dice.below(golden.len())].clone(),
+        None => golden[dice.index(golden.len())].clone(),
     };
-    for _ in 0..1 + dice.below(4) {
+    for _ in 0..1 + dice.index(4) {
         mutate(&mut bytes, golden, &mut dice);
     }
     bytes
 }
 
-fn mutate(bytes: &mut Vec<u8>, golden: &[Vec<u8>], dice: &mut Dice) {
-    let at = dice.below(bytes.len() + 1);
-    let end = at + dice.below((bytes.len() - at).min(64) + 1);
-    let byte = dice.below(256) as u8;
-    match dice.below(10) {
+fn mutate(bytes: &mut Vec<u8>, golden: &[Vec<u8>], dice: &mut Random) {
+    let at = dice.index(bytes.len() + 1);
+    let end = at + dice.index((bytes.len() - at).min(64) + 1);
+    let byte = dice.index(256) as u8;
+    match dice.index(10) {
         0 => bytes.truncate(at),
         1 => drop(bytes.drain(at..end)),
-        2 => drop(bytes.splice(at..at, vec![byte; 1 + dice.below(40)])),
+        2 => drop(bytes.splice(at..at, vec![byte; 1 + dice.index(40)])),
         3 => {
-            let other = &golden[dice.below(golden.len())];
-            let start = dice.below(other.len() + 1);
-            let stop = start + dice.below((other.len() - start).min(200) + 1);
+            let other = &golden[dice.index(golden.len())];
+            let start = dice.index(other.len() + 1);
+            let stop = start + dice.index((other.len() - start).min(200) + 1);
             bytes.splice(at..end, other[start..stop].iter().copied());
         }
         // Fields are mostly aligned to four bytes, and what matters stands mostly near the beginning or the end.
         4..7 => overwrite(bytes, at / 4 * 4, dice),
-        7 => overwrite(bytes, dice.below(128) / 4 * 4, dice),
+        7 => overwrite(bytes, dice.index(128) / 4 * 4, dice),
         8 => {
-            let near_the_end = bytes.len().saturating_sub(dice.below(256));
+            let near_the_end = bytes.len().saturating_sub(dice.index(256));
             overwrite(bytes, near_the_end / 4 * 4, dice);
         }
         _ => {
@@ -99,23 +101,11 @@ fn mutate(bytes: &mut Vec<u8>, golden: &[Vec<u8>], dice: &mut Dice) {
 }
 
 /// Puts an edge, or something near it, into 1, 2, 4 or 8 bytes.
-fn overwrite(bytes: &mut [u8], at: usize, dice: &mut Dice) {
-    let number = EDGES[dice.below(EDGES.len())].wrapping_add(dice.below(3) as u64).to_le_bytes();
-    let width = 1 << dice.below(4);
+fn overwrite(bytes: &mut [u8], at: usize, dice: &mut Random) {
+    let number = EDGES[dice.index(EDGES.len())].wrapping_add(dice.index(3) as u64).to_le_bytes();
+    let width = 1 << dice.index(4);
     if let Some(field) = bytes.get_mut(at..at + width) {
         field.copy_from_slice(&number[..width]);
-    }
-}
-
-/// xorshift64*: falls the same way for the same seed.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % limit
     }
 }
 

@@ -20,14 +20,14 @@
 /* Programs that retry a failing call for ever must not use up MPI's codes (MPICH has 8192). */
 #define MAX_CODES 256
 
-struct told_code {
+struct reported_code {
     int code;
     int error_class;
     char text[SENTENCE_BYTES];
 };
 
-static struct told_code told[MAX_CODES];
-static int told_count;
+static struct reported_code reported[MAX_CODES];
+static int reported_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Thread_local char thread_sentence[SENTENCE_BYTES];
 
@@ -67,36 +67,36 @@ int fail_as_mpi(int code) {
 }
 
 static int new_code(int error_class) {
-    struct told_code *entry = &told[told_count];
+    struct reported_code *entry = &reported[reported_count];
     if (PMPI_Add_error_code(error_class, &entry->code) != MPI_SUCCESS) return error_class;
     PMPI_Add_error_string(entry->code, thread_sentence);
     entry->error_class = error_class;
     strcpy(entry->text, thread_sentence);
-    told_count++;
+    reported_count++;
     return entry->code;
 }
 
 static int code_for(int error_class) {
     pthread_mutex_lock(&lock);
     int code = error_class, at = 0;
-    while (at < told_count && (told[at].error_class != error_class || strcmp(told[at].text, thread_sentence))) at++;
-    if (at < told_count) code = told[at].code;
-    else if (told_count < MAX_CODES) code = new_code(error_class);
+    while (at < reported_count && (reported[at].error_class != error_class || strcmp(reported[at].text, thread_sentence))) at++;
+    if (at < reported_count) code = reported[at].code;
+    else if (reported_count < MAX_CODES) code = new_code(error_class);
     pthread_mutex_unlock(&lock);
     return code;
 }
 
-static const struct told_code *find_told(int code) {
+static const struct reported_code *find_reported(int code) {
     pthread_mutex_lock(&lock);
-    const struct told_code *found = NULL;
-    for (int at = 0; at < told_count && !found; at++)
-        if (told[at].code == code) found = &told[at];
+    const struct reported_code *found = NULL;
+    for (int at = 0; at < reported_count && !found; at++)
+        if (reported[at].code == code) found = &reported[at];
     pthread_mutex_unlock(&lock);
     return found;
 }
 
 int door_Error_string(int code, char *text, int *length) {
-    const struct told_code *entry = find_told(code);
+    const struct reported_code *entry = find_reported(code);
     if (!entry) return real.Error_string(code, text, length);
     *length = snprintf(text, MPI_MAX_ERROR_STRING, "%s", entry->text);
     return MPI_SUCCESS;

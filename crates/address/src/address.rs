@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directories_and_nodes_are_told_apart() {
+    fn directories_and_nodes_are_distinguished() {
         let parse = |written: &str| StoreAddress::parse(written.as_bytes(), "");
         assert_eq!(parse("/scratch/st").unwrap(), StoreAddress::Directory("/scratch/st".into()));
         assert_eq!(parse("thalweg://[::1]:7420/").unwrap(), StoreAddress::Node("[::1]:7420".into()));

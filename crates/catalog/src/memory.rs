@@ -5,7 +5,6 @@
 
 mod commits;
 mod containers;
-mod damage;
 mod path_sessions;
 mod sessions;
 mod tree;
@@ -19,7 +18,7 @@ use format::{
 
 use crate::clock::{Clock, system_clock};
 use crate::counters::Counters;
-use crate::reasons::not_found;
+use crate::refusal::not_found;
 use crate::*;
 use containers::Container;
 use path_sessions::OpenPath;

@@ -48,11 +48,11 @@ pub struct SqliteCatalog {
     mark: Option<Mark>,
     /// It does not serve a store yet: its counts are not noted in the mark.
     is_draft: bool,
-    give_up_reserve: Option<GiveUpReserve>,
+    give_up_reserve: Option<ReserveSource>,
 }
 
 /// Gives up room that is kept on the disk, until the value is dropped.
-pub type GiveUpReserve = Box<dyn Fn() -> Box<dyn Any> + Send + Sync>;
+pub type ReserveSource = Box<dyn Fn() -> Box<dyn Any> + Send + Sync>;
 
 /// The clock that dates versions, and the one that leases run by.
 struct Clocks {
@@ -98,7 +98,7 @@ impl SqliteCatalog {
 
     /// Records leases and sessions on a full disk too, in the room of a reserve: readers need them, and so does whoever
     /// makes room.
-    pub fn with_reserve(self, give_up_reserve: GiveUpReserve) -> Self {
+    pub fn with_reserve(self, give_up_reserve: ReserveSource) -> Self {
         SqliteCatalog { give_up_reserve: Some(give_up_reserve), ..self }
     }
 

@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ErrorKind};
+
 use crate::output::{Closed, Output, say};
 use crate::shown;
 
@@ -104,11 +106,22 @@ pub fn usage(error: clap::Error, options_from: Option<&Path>) -> ExitCode {
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let (first, _) = text.split_once("\n\n").unwrap_or((text, ""));
-    let words: Vec<&str> = first.split_whitespace().collect();
+    let mut words: Vec<&str> = first.split_whitespace().collect();
+    if is_command_without_dashes(&error) {
+        words.push("(the program stands behind `--`: thalweg run -- CMD)");
+    }
     let also = options_from.map(|path| format!(" (options are also taken from {})", shown::local(path)));
     let also = also.unwrap_or_default();
     say(format_args!("thalweg: {}{also}; `--help` explains", shown::one_line(&words.join(" "))));
     ExitCode::from(USAGE)
+}
+
+/// Whether `run` was given its program as if it were an argument of its own.
+fn is_command_without_dashes(error: &clap::Error) -> bool {
+    let holds = |kind, test: &dyn Fn(&str) -> bool| error.get(kind).is_some_and(|value| test(&value.to_string()));
+    error.kind() == ErrorKind::UnknownArgument
+        && holds(ContextKind::Usage, &|usage| usage.contains("thalweg run"))
+        && holds(ContextKind::InvalidArg, &|argument| !argument.starts_with('-'))
 }
 
 /// A configuration file that cannot be used.
@@ -122,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_that_an_error_tells_itself_is_told_once() {
+    fn a_cause_that_an_error_names_itself_is_printed_once() {
         let source = std::io::Error::from_raw_os_error(17);
         let error = anyhow::Error::from(store::Error::Io { path: "containers/01".into(), source });
         assert_eq!(explained(&error), "containers/01: File exists (os error 17)");

@@ -49,7 +49,8 @@ impl Location {
         let bytes = written.as_bytes();
         let at = separator(bytes).ok_or_else(|| {
             let shown = shown::escaped(bytes);
-            UsageError(format!("{shown}: not a place in a store; write STORE::PATH, as in `/scratch/st::run1/out.dat`"))
+            let example = if bytes.starts_with(address::SCHEME) { "thalweg://HOST:7420" } else { "/scratch/st" };
+            UsageError(format!("{shown}: not a place in a store; write STORE::PATH, as in `{example}::run1/out.dat`"))
         })?;
         let (store, path) = (&bytes[..at], &bytes[at + 2..]);
         let store = StoreAddress::parse(store, NOTHING_BEFORE)?;
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn locations_of_directories_and_nodes_are_told_apart() {
+    fn locations_of_directories_and_nodes_are_distinguished() {
         let location = parse("/scratch/st::run1//out.dat");
         assert_eq!(location.store, StoreAddress::Directory("/scratch/st".into()));
         assert_eq!(location.path.as_bytes(), b"run1/out.dat");

@@ -3,6 +3,7 @@
 //! Exit codes: 0 done; 1 failed, nothing half-done is visible; 2 wrong usage; 3 finished, but not everything was right,
 //! and the failures have been named on standard error. Errors are one line that begins with `thalweg:`.
 
+mod byte_size;
 mod clock;
 mod commands;
 mod configuration;

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use anyhow::{Context, bail};
 use transfer::{MIN_RATE, limit_rates};
 
+use crate::byte_size;
 use crate::failure::misuse;
 use crate::location::StoreAddress;
 
@@ -42,20 +43,10 @@ impl FromStr for Rate {
 
     /// A number alone is refused: other tools take it for KiB or for bytes.
     fn from_str(text: &str) -> anyhow::Result<Self> {
+        let has_unit = text.ends_with(|last: char| last.is_ascii_alphabetic());
+        let bytes_per_s = byte_size::parse(text).filter(|_| has_unit);
         let refuse = || format!("{text:?} is no rate: write 512K, 10M or 1.5G (KiB, MiB, GiB a second)");
-        let lower = text.to_ascii_lowercase();
-        let digits = lower.find(|character: char| character.is_ascii_alphabetic()).with_context(refuse)?;
-        let (number, unit) = lower.split_at(digits);
-        let shift = match unit {
-            "b" => 0,
-            "k" | "kib" => 10,
-            "m" | "mib" => 20,
-            "g" | "gib" => 30,
-            _ => bail!(refuse()),
-        };
-        let is_number = number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-        let number: f64 = number.parse().ok().filter(|_| is_number).with_context(refuse)?;
-        let bytes_per_s = (number * f64::from(1 << shift)) as u64;
+        let bytes_per_s = bytes_per_s.with_context(refuse)?;
         if bytes_per_s < MIN_RATE {
             bail!("{text} is less than {}K: the node's signs of life would come too late", MIN_RATE >> 10);
         }

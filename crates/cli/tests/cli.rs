@@ -31,7 +31,6 @@ mod cli {
     mod planted;
     mod previewing;
     mod printing;
-    mod random;
     mod rates;
     mod reconnecting;
     mod remote;

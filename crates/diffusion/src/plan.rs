@@ -133,7 +133,7 @@ impl Plan {
                 self.scheduler.drop_replica(now_s, worker, item);
             }
         }
-        self.fetch_anew(now_s, ended);
+        self.fetch_again(now_s, ended);
         self.scheduler.leave(now_s, worker);
         lost
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use policy::cache::{Eviction, ItemId, WorkerId};
 use policy::placement::{Costs, Rule, TaskId};
+use random::Random;
 
 use crate::{Accesses, Attempt, Order, Plan, Settings};
 
@@ -14,18 +15,6 @@ const COSTS: Costs = Costs {
     local_bytes_per_s: 100.0,
     link_bytes_per_s: 125.0,
 };
-
-/// xorshift64*.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as usize % limit
-    }
-}
 
 fn settings(rule: Rule) -> Settings {
     Settings { rule, eviction: Eviction::Lru, costs: COSTS, store_bytes_per_s: None, seed: 0, guess_bytes: 10 }
@@ -59,22 +48,22 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let mut dice = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut dice = Random::new(seed);
         let plan = Plan::new(settings(Rule::ALL[seed as usize % 5]));
-        let sizes = (0..400).map(|_| dice.below(30) as u64).collect();
+        let sizes = (0..400).map(|_| dice.index(30) as u64).collect();
         let sites = BTreeMap::new();
         let mut world = World { dice, plan, sites, inputs: vec![], outputs: vec![], done: vec![], sizes, now_s: 0.0 };
-        (0..2 + world.dice.below(4)).for_each(|_| world.join(BTreeSet::new()));
-        let tasks = 1 + world.dice.below(60);
-        let items = 1 + world.dice.below(12);
+        (0..2 + world.dice.index(4)).for_each(|_| world.join(BTreeSet::new()));
+        let tasks = 1 + world.dice.index(60);
+        let items = 1 + world.dice.index(12);
         (0..tasks).for_each(|at| world.submit(items, at + 1 == tasks));
         world
     }
 
     fn join(&mut self, cache: BTreeSet<ItemId>) {
-        let slots = 1 + self.dice.below(2);
+        let slots = 1 + self.dice.index(2);
         let held: Vec<(ItemId, u64)> = cache.iter().map(|&item| (item, self.sizes[item.0 as usize])).collect();
-        let bytes = 20 + self.dice.below(80) as u64;
+        let bytes = 20 + self.dice.index(80) as u64;
         let worker = self.plan.join(self.now_s, slots as u32, bytes, &held);
         self.sites.insert(worker, Site { is_alive: true, slots, cache, ..Site::default() });
     }
@@ -82,11 +71,11 @@ impl World {
     fn submit(&mut self, items: usize, is_last: bool) {
         let task = self.inputs.len();
         let mut inputs: Vec<ItemId> =
-            (0..self.dice.below(3)).map(|_| self.plan.item(&format!("in{}", self.dice.below(items)))).collect();
-        if task > 0 && self.dice.below(3) == 0 {
-            inputs.push(self.plan.item(&format!("out{}", self.dice.below(task))));
+            (0..self.dice.index(3)).map(|_| self.plan.item(&format!("in{}", self.dice.index(items)))).collect();
+        if task > 0 && self.dice.index(3) == 0 {
+            inputs.push(self.plan.item(&format!("out{}", self.dice.index(task))));
         }
-        let written = if self.dice.below(4) == 0 { self.dice.below(task + 1) } else { task };
+        let written = if self.dice.index(4) == 0 { self.dice.index(task + 1) } else { task };
         let output = self.plan.item(&format!("out{written}"));
         self.plan.submit(self.now_s, accesses(&inputs, &[output]), is_last);
         self.inputs.push(inputs);
@@ -105,10 +94,10 @@ impl World {
     }
 
     fn step(&mut self) {
-        self.now_s += self.dice.below(100) as f64 * 0.01;
+        self.now_s += self.dice.index(100) as f64 * 0.01;
         let alive: Vec<WorkerId> = self.sites.iter().filter(|(_, site)| site.is_alive).map(|(at, _)| *at).collect();
-        let worker = alive[self.dice.below(alive.len())];
-        match self.dice.below(40) {
+        let worker = alive[self.dice.index(alive.len())];
+        match self.dice.index(40) {
             0 if alive.len() > 1 => self.die(worker),
             1 if alive.len() < 8 => self.join(BTreeSet::new()),
             2 => self.damage(worker),
@@ -126,7 +115,7 @@ impl World {
         for task in self.plan.leave(self.now_s, worker) {
             self.plan.again(self.now_s, task);
         }
-        if self.dice.below(2) == 0 {
+        if self.dice.index(2) == 0 {
             self.join(cache);
         }
     }
@@ -134,7 +123,7 @@ impl World {
     fn damage(&mut self, worker: WorkerId) {
         let site = self.sites.get_mut(&worker).expect("it joined");
         if let Some(item) = site.cache.pop_first()
-            && self.dice.below(2) == 0
+            && self.dice.index(2) == 0
         {
             self.plan.lost(self.now_s, worker, item);
         }
@@ -149,7 +138,7 @@ impl World {
             Some(Order::Recall { task, attempt, .. }) => {
                 let found = site.tasks.iter().position(|entry| *entry == (task, attempt));
                 match found {
-                    Some(at) if self.dice.below(2) == 0 => {
+                    Some(at) if self.dice.index(2) == 0 => {
                         site.tasks.remove(at);
                         self.plan.returned(self.now_s, worker, task, attempt);
                     }
@@ -165,14 +154,14 @@ impl World {
         if site.fetching.is_empty() {
             return;
         }
-        let at = self.dice.below(site.fetching.len());
+        let at = self.dice.index(site.fetching.len());
         let (item, from, only_for) = site.fetching.swap_remove(at);
         let has_it = from.is_none_or(|peer| self.sites[&peer].is_alive && self.sites[&peer].cache.contains(&item));
-        if !has_it || self.dice.below(8) == 0 {
+        if !has_it || self.dice.index(8) == 0 {
             self.plan.missed(self.now_s, worker, item, only_for, from);
             return;
         }
-        let is_kept = only_for.is_none() && self.dice.below(10) > 0;
+        let is_kept = only_for.is_none() && self.dice.index(10) > 0;
         let site = self.sites.get_mut(&worker).expect("it joined");
         match only_for {
             Some(attempt) => _ = site.private.insert((attempt, item)),
@@ -189,7 +178,7 @@ impl World {
         if known == 0 {
             return;
         }
-        let at = self.dice.below(known);
+        let at = self.dice.index(known);
         let (task, attempt) = site.tasks[at];
         for &item in &self.inputs[task.0 as usize] {
             let is_here = site.cache.contains(&item) || site.private.contains(&((task, attempt), item));
@@ -207,13 +196,13 @@ impl World {
         if !self.plan.ended(worker, task, attempt, Some(0.1)) {
             return;
         }
-        if self.dice.below(10) == 0 {
+        if self.dice.index(10) == 0 {
             self.plan.again(self.now_s, task);
             return;
         }
         assert!(!std::mem::replace(&mut self.done[task.0 as usize], true), "{task:?} is done once");
         let output = self.outputs[task.0 as usize];
-        let is_adopted = self.dice.below(2) == 0;
+        let is_adopted = self.dice.index(2) == 0;
         if is_adopted {
             site.cache.insert(output);
         }
@@ -321,7 +310,7 @@ fn a_task_waits_for_what_is_awaited_beside_its_inputs_and_old_copies_of_those_ar
 }
 
 #[test]
-fn what_is_on_its_way_while_a_task_writes_it_anew_is_evicted_too() {
+fn an_item_in_transfer_while_a_task_rewrites_it_is_evicted_too() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let item = plan.item("file");
     plan.measured(0.0, item, 10);
@@ -454,7 +443,7 @@ fn tasks_that_ended_are_forgotten() {
 }
 
 #[test]
-fn what_waits_for_a_slot_wakes_nobody() {
+fn a_task_waiting_for_a_slot_wakes_no_worker() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let worker = plan.join(0.0, 1, 100, &[]);
     let mut now_s = 0.0;

@@ -51,7 +51,7 @@ impl Plan {
             behind.into_iter().for_each(|key| self.order_fetch(key, Some(worker)));
         } else {
             self.forget(now_s, worker, item);
-            self.fetch_anew(now_s, behind);
+            self.fetch_again(now_s, behind);
         }
     }
 
@@ -70,7 +70,7 @@ impl Plan {
         }
         let key = TransferKey { worker, item, only_for };
         if self.transfers.contains_key(&key) {
-            self.fetch_anew(now_s, vec![key]);
+            self.fetch_again(now_s, vec![key]);
         }
     }
 
@@ -161,7 +161,7 @@ impl Plan {
 
     /// Ends failed transfers and all that wait behind them; then the tasks that still want the items ask again. All end
     /// before the first asks, or two could wait behind each other.
-    pub(crate) fn fetch_anew(&mut self, now_s: f64, mut failed: Vec<TransferKey>) {
+    pub(crate) fn fetch_again(&mut self, now_s: f64, mut failed: Vec<TransferKey>) {
         let mut wanting: Vec<(WorkerId, TaskId, ItemId)> = Vec::new();
         let mut at = 0;
         while at < failed.len() {

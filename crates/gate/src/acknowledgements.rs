@@ -63,7 +63,7 @@ mod tests {
         });
         let written = async {
             let wire = Wire::telling(tokio::net::TcpStream::connect(address).await.expect("a listener"));
-            assert!(wire.is_told());
+            assert!(wire.reports_acknowledged());
             wire.tell(true);
             wire.write_all(&vec![7; BYTES]).await.expect("it takes all");
             while wire.unacknowledged() > 0 {

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn abandoned_waits_keep_nobody_waiting() {
+    fn abandoned_waits_delay_no_others() {
         with_clock(|clock| async move {
             let long = clock.sleep_until(clock.after(Duration::from_secs(3600)));
             let short = Duration::from_millis(1);

@@ -4,7 +4,6 @@
 //! The code that moves bytes adds to an application's counters (`applications.rs`); nothing here is on its way. Ten
 //! times a second the outstanding requests are sampled, once a second the counters are marked.
 
-mod demand;
 pub mod histogram;
 mod line;
 mod page;
@@ -204,7 +203,7 @@ impl Metrics {
             waits: distribution(&counters.waits),
             recent: Default::default(),
             wanted: 0.0,
-            got: 0.0,
+            achieved: 0.0,
         }
     }
 }

@@ -18,13 +18,13 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(crate) async fn watch(path: &Path, mut seen: Option<FileState>, gate: &Rc<Gate>) {
     let mut hangups = signal(SignalKind::hangup()).ok();
     loop {
-        let is_told = tokio::select! {
-            is_told = hangup(&mut hangups) => is_told,
+        let is_signalled = tokio::select! {
+            is_signalled = hangup(&mut hangups) => is_signalled,
             () = tokio::time::sleep(LOOK) => false,
         };
         let found = state_of(path);
         // A file that is just being replaced is missing for a moment.
-        if is_told || (found.is_some() && found != seen) {
+        if is_signalled || (found.is_some() && found != seen) {
             seen = found;
             reload(path, gate);
         }

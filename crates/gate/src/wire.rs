@@ -35,7 +35,7 @@ pub(crate) enum Wire {
         /// How many bytes must arrive before we are woken.
         least: Cell<usize>,
         /// The kernel reports when written bytes have been acknowledged.
-        is_told: bool,
+        reports_acknowledged: bool,
     },
     Tls(RefCell<Box<TlsStream<TcpStream>>>),
 }
@@ -51,13 +51,13 @@ pub(crate) enum Seen<T> {
 
 impl Wire {
     pub fn plain(stream: TcpStream) -> Wire {
-        Wire::Plain { stream, least: Cell::new(1), is_told: false }
+        Wire::Plain { stream, least: Cell::new(1), reports_acknowledged: false }
     }
 
     /// Makes a wire that reports what the other end has acknowledged, if the kernel can.
     pub fn telling(stream: TcpStream) -> Wire {
-        let is_told = acknowledgements::ask_for(&stream, false).is_ok();
-        Wire::Plain { stream, least: Cell::new(1), is_told }
+        let reports_acknowledged = acknowledgements::ask_for(&stream, false).is_ok();
+        Wire::Plain { stream, least: Cell::new(1), reports_acknowledged }
     }
 
     pub fn tls(stream: impl Into<TlsStream<TcpStream>>) -> Wire {
@@ -180,7 +180,7 @@ impl Wire {
         match self {
             // The runtime takes a report on the error queue for a closed connection, which is always writable.
             // Acknowledged bytes make room.
-            Wire::Plain { is_told: true, .. } => {
+            Wire::Plain { reports_acknowledged: true, .. } => {
                 // Checked with or without a report.
                 let _ = tokio::time::timeout(LOOK, self.acknowledges()).await;
                 Ok(())
@@ -191,13 +191,13 @@ impl Wire {
     }
 
     /// Whether [`Wire::acknowledges`] ever returns.
-    pub fn is_told(&self) -> bool {
-        matches!(self, Wire::Plain { is_told: true, .. })
+    pub fn reports_acknowledged(&self) -> bool {
+        matches!(self, Wire::Plain { reports_acknowledged: true, .. })
     }
 
     /// Enables or disables reports on later writes: each report costs a wake-up.
     pub fn tell(&self, is_wanted: bool) {
-        if let Wire::Plain { stream, is_told: true, .. } = self {
+        if let Wire::Plain { stream, reports_acknowledged: true, .. } = self {
             // The first request succeeded; if this one fails, the waiter waits a little longer.
             let _ = acknowledgements::ask_for(stream, is_wanted);
         }
@@ -205,7 +205,7 @@ impl Wire {
 
     /// Returns when something more has been acknowledged, or the connection has broken; sometimes for nothing.
     pub async fn acknowledges(&self) {
-        let Wire::Plain { stream, is_told: true, .. } = self else { return std::future::pending().await };
+        let Wire::Plain { stream, reports_acknowledged: true, .. } = self else { return std::future::pending().await };
         let take = || {
             acknowledgements::take(stream);
             Err::<(), _>(io::ErrorKind::WouldBlock.into())

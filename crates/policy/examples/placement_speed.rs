@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use random::Random;
 use thalweg_policy::cache::{Eviction, ItemId, WorkerId};
 use thalweg_policy::placement::{Assignment, Costs, Rule, Scheduler, Settings, TaskId};
 
@@ -49,17 +50,6 @@ unsafe impl GlobalAlloc for Counted {
 
 #[global_allocator]
 static ALLOCATOR: Counted = Counted;
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as usize % limit
-    }
-}
 
 fn main() {
     for files in FILES {
@@ -137,11 +127,11 @@ impl Run {
         let cache_bytes = (replicas / WORKERS) as u64 * FILE_BYTES * if caches == Caches::Roomy { 2 } else { 1 };
         (0..files).for_each(|_| _ = scheduler.add_item(FILE_BYTES));
         (0..WORKERS).for_each(|_| _ = scheduler.join(SLOTS, cache_bytes));
-        let mut dice = Random(1);
+        let mut dice = Random::new(1);
         for file in 0..cached {
             let mut copies = 0;
             while copies < COPIES {
-                let worker = WorkerId(dice.below(WORKERS) as u32);
+                let worker = WorkerId(dice.index(WORKERS) as u32);
                 copies += usize::from(scheduler.wrote(0.0, worker, ItemId(file as u32)).kept);
             }
         }
@@ -166,7 +156,7 @@ impl Run {
     }
 
     fn submit(&mut self) {
-        let item = ItemId(self.dice.below(self.files) as u32);
+        let item = ItemId(self.dice.index(self.files) as u32);
         self.scheduler.submit(self.now_s, TaskId(self.inputs.len() as u32), &[item]);
         self.inputs.push(item);
     }

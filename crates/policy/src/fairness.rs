@@ -26,6 +26,7 @@ pub mod depth;
 pub mod fifo;
 pub mod max_min;
 pub mod sfq_depth;
+pub mod target_shares;
 
 /// A queue or an inner node of the weighted tree. Numbers are reused after `remove`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -45,6 +45,13 @@ impl JournalComparison {
         Ok(JournalComparison { differences, lost_records, unreadable: scan.unreadable })
     }
 
+    /// Whether a rebuild would miss something that the catalog has, and not since something else changed the catalog.
+    pub fn has_lost_records(&self) -> bool {
+        let is_known_whole = self.lost_records.as_ref().is_some_and(|lost| lost.is_empty());
+        let has_gaps = self.lost_records.is_some() && !is_known_whole;
+        has_gaps || (!is_known_whole && self.differences.iter().any(|difference| difference.is_lost_in_journal))
+    }
+
     /// Refuses when the catalog misses a record that the journal has: a collection would delete its data.
     pub fn check_catalog(&self) -> Result<()> {
         let mut missing = self.differences.iter().filter(|difference| difference.is_lost_in_catalog);

@@ -14,8 +14,8 @@ use store::{BlockPlan, ContainerIndex, LocalStore, StoredBlock};
 use crate::agreement::JournalComparison;
 use crate::divergence::{check_block, check_containers};
 use crate::marks::LiveBitmap;
+use crate::repair::restate_lost;
 use crate::replacing::{add_label, salvage};
-use crate::restating::restate_lost;
 use crate::unneeded::check_unneeded;
 use crate::{Error, Repository, Result};
 
@@ -43,6 +43,8 @@ pub struct CollectReport {
     pub open: u64,
     /// Their lengths.
     pub open_bytes: u64,
+    /// Paths of which the journal had lost something, and has it again.
+    pub journaled_paths: u64,
     /// Files that there was no room to rewrite, and the bytes that would free, nearly.
     pub short_of_room: u64,
     pub not_freed_bytes: u64,
@@ -76,6 +78,10 @@ pub fn collect(repository: &Repository) -> Result<CollectReport> {
         collection.rewrite_or_leave(chosen)?;
     }
     collection.delete_older()?;
+    // Last: on a full disk the records have room only now.
+    if collection.has_lost_records {
+        collection.collected.journaled_paths += restate_lost(repository, collection.local)?;
+    }
     Ok(collection.collected)
 }
 
@@ -89,6 +95,8 @@ struct Collection<'a> {
     lost: BTreeSet<ContainerId>,
     /// Files with a block of the journal that cannot be read: its records are in other files again before it goes.
     unreadable: BTreeSet<ContainerId>,
+    /// Records of the journal were in files, or parts of them, that are gone.
+    has_lost_records: bool,
     collected: CollectReport,
 }
 
@@ -115,8 +123,9 @@ impl<'a> Collection<'a> {
         let snapshot = repository.local_catalog()?.snapshot()?;
         let marks = LiveBitmap::of_catalog(repository)?;
         let lost = repository.local_catalog()?.lost()?.iter().map(|lost| lost.address.container).collect();
-        let unreadable = agreement.unreadable;
-        Ok(Collection { repository, local, snapshot, marks, lost, unreadable, collected: CollectReport::default() })
+        let has_lost_records = agreement.has_lost_records();
+        let (unreadable, collected) = (agreement.unreadable, CollectReport::default());
+        Ok(Collection { repository, local, snapshot, marks, lost, unreadable, has_lost_records, collected })
     }
 
     /// Condemns a file of which nothing is needed; returns one that is to be rewritten.
@@ -218,7 +227,7 @@ impl<'a> Collection<'a> {
             return Ok(());
         };
         if salvaged.may_miss_journal {
-            restate_lost(self.repository, self.local)?;
+            self.collected.journaled_paths += restate_lost(self.repository, self.local)?;
         }
         if salvaged.blocks.is_empty() {
             return self.condemn(file);

@@ -2,16 +2,23 @@
 //!
 //! A commit that refers to containers collected meanwhile is refused by the catalog; the segments are put
 //! again from the condemned containers, whose files stay until this session ends, and it is tried again.
+//!
+//! The journal has all catalog changes, in containers, so that the catalog can be made again from them. A transaction
+//! leaves its record in the catalog's outbox; from there it moves into a container, durably, before the commit is
+//! acknowledged. The next committer moves records that a crash left in the outbox.
 
 use std::collections::BTreeSet;
 
 use catalog::{Commit, Committed};
-use format::{Attributes, Change, ContainerId, FileKind, FileTime, FileTimes, SessionId, StorePath};
+use format::{
+    Attributes, BlockKind, Change, ContainerId, FileKind, FileTime, FileTimes, JournalRecord, SessionId, StorePath,
+};
 use store::ClaimOwner;
 
 use crate::admission::admit;
+use crate::dedup::NewSegment;
 use crate::tree::rewrite;
-use crate::{Error, Repository, Result};
+use crate::{Error, LocalEngines, Repository, Result};
 
 /// A collector would have to condemn our containers this many times in a row.
 const ATTEMPTS: usize = 8;
@@ -125,5 +132,38 @@ impl Repository {
             }
         }
         Ok(references)
+    }
+}
+
+/// Records moved at a time.
+const BATCH: usize = 1024;
+/// The claim owner that puts journal records; never asks for claims, so the number is free.
+const JOURNALIST: ClaimOwner = ClaimOwner(u64::MAX);
+
+impl Repository {
+    /// Moves the outbox into containers; returns when it is durable there. Two processes may move the same
+    /// record: it has the same sequence number then, and counts once.
+    pub(crate) fn journal(&self) -> Result<()> {
+        let Some(LocalEngines { catalog, .. }) = &self.local else {
+            return Ok(()); // The node at the other end does it.
+        };
+        loop {
+            let records = catalog.unjournaled(BATCH)?;
+            if records.is_empty() {
+                return Ok(());
+            }
+            self.put_records(&records)?;
+            self.store.make_durable()?;
+            let sequences: Vec<_> = records.iter().map(|record| record.sequence).collect();
+            catalog.journaled(&sequences)?;
+        }
+    }
+
+    fn put_records(&self, records: &[JournalRecord]) -> Result<()> {
+        let encoded: Vec<_> = records.iter().map(JournalRecord::encode).collect();
+        let new_segments: Vec<_> =
+            encoded.iter().map(|bytes| NewSegment { fingerprint: self.fingerprint(bytes), bytes }).collect();
+        self.keep_again(JOURNALIST, BlockKind::Journal, &new_segments)?;
+        Ok(())
     }
 }

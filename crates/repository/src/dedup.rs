@@ -5,9 +5,6 @@ use store::{Answer, ClaimOwner};
 
 use crate::{Repository, Result};
 
-/// Raw bytes that are compressed together (bytes).
-const BLOCK_BYTES: usize = 256 << 10;
-
 /// One segment on its way in.
 #[derive(Clone, Copy)]
 pub(crate) struct NewSegment<'a> {
@@ -82,11 +79,11 @@ impl Repository {
                 Answer::Claimed => {}
             }
         }
-        for group in grouped(&sending, |i| segments[i].bytes.len()) {
-            let block = self.encode(kind, group.iter().map(|&i| segments[i]));
+        let mut stored = sending.iter();
+        for block in self.blocks(kind, sending.iter().map(|&i| segments[i])) {
             let run = self.store.put(claim_owner, &block)?;
             stored_bytes += block.payload.len() as u64;
-            group.iter().zip(run.addresses()).for_each(|(&i, address)| addresses[i] = Some(address));
+            run.addresses().zip(stored.by_ref()).for_each(|(address, &i)| addresses[i] = Some(address));
         }
         Ok(stored_bytes)
     }
@@ -98,54 +95,23 @@ impl Repository {
         kind: BlockKind,
         segments: &[NewSegment],
     ) -> Result<Vec<SegmentAddress>> {
-        let all: Vec<_> = (0..segments.len()).collect();
         let mut addresses = Vec::with_capacity(segments.len());
-        for group in grouped(&all, |i| segments[i].bytes.len()) {
-            let block = self.encode(kind, group.iter().map(|&i| segments[i]));
+        for block in self.blocks(kind, segments.iter().copied()) {
             addresses.extend(self.store.put(claim_owner, &block)?.addresses());
         }
         Ok(addresses)
     }
 
-    fn encode<'a>(&self, kind: BlockKind, segments: impl Iterator<Item = NewSegment<'a>>) -> Block {
-        let segments: Vec<_> = segments.map(|segment| (segment.fingerprint, segment.bytes)).collect();
+    fn blocks<'a>(
+        &self,
+        kind: BlockKind,
+        segments: impl Iterator<Item = NewSegment<'a>>,
+    ) -> impl Iterator<Item = Block> {
         // Pages and journals are small and repetitive; whatever the codec of data, they are worth a general one.
         let choice = match kind {
             BlockKind::Data => self.settings.codec,
             BlockKind::Page | BlockKind::Journal => CodecChoice::Auto,
         };
-        segment::encode(kind, &segments, choice, 0)
-    }
-}
-
-/// Splits indices into groups of at most [`BLOCK_BYTES`], or single larger segments.
-fn grouped(indices: &[usize], bytes_of: impl Fn(usize) -> usize) -> Vec<&[usize]> {
-    let mut groups = Vec::new();
-    let (mut first, mut sum) = (0, 0);
-    for (at, &i) in indices.iter().enumerate() {
-        let bytes = bytes_of(i);
-        if at > first && sum + bytes > BLOCK_BYTES {
-            groups.push(&indices[first..at]);
-            (first, sum) = (at, 0);
-        }
-        sum += bytes;
-    }
-    if first < indices.len() {
-        groups.push(&indices[first..]);
-    }
-    groups
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn groups_stay_within_a_block_unless_one_segment_is_larger() {
-        let sizes = [BLOCK_BYTES, 1, BLOCK_BYTES * 2, BLOCK_BYTES / 2, BLOCK_BYTES / 2, 1];
-        let indices: Vec<_> = (0..sizes.len()).collect();
-        let groups = grouped(&indices, |i| sizes[i]);
-        assert_eq!(groups, [&[0][..], &[1], &[2], &[3, 4], &[5]]);
-        assert!(grouped(&[], |_| 0).is_empty());
+        segment::encode_in_blocks(kind, segments.map(|segment| (segment.fingerprint, segment.bytes)), choice)
     }
 }

@@ -1,4 +1,7 @@
 //! Making and opening a store in a directory: settings, containers, table and catalog in their places.
+//!
+//! Whether the store can be written is checked before anything is tried: SQLite's error for a read-only directory is
+//! "unable to open database file". A directory whose `store.toml` is lost is not taken for one without a store.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -7,16 +10,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use catalog::{ContainerRecord, ContainerState, LocalCatalog, Purpose, SqliteCatalog};
-use format::{ContainerId, Fingerprint, LostSegment, SegmentAddress, SessionId, Settings};
+use format::{
+    CONTAINER_HEADER_BYTES, ContainerHeader, ContainerId, Fingerprint, LostSegment, SegmentAddress, SessionId, Settings,
+};
+use rustix::fs::{AtFlags, CWD};
+use rustix::io::Errno;
 use store::files::{Directory, Files, Permissions, open_ordinary, open_sole};
 use store::{LocalStore, Options, Registrar, SealedContainer};
 
 use crate::catalog_lock::CatalogLock;
 use crate::divergence::newer_records;
 use crate::lease::Lease;
-use crate::lost_settings::lost_settings;
 use crate::reserve::{Reserve, SharedReserve};
-use crate::writable::check_writable;
 use crate::{Error, LocalEngines, Repository, Result};
 
 /// The purpose for which a store is opened.
@@ -355,4 +360,52 @@ fn as_store_error(error: catalog::Error) -> store::Error {
         catalog::Error::Full { path } => store::Error::Full { path },
         other => store::Error::Unavailable { peer: "the catalog".into(), why: other.to_string() },
     }
+}
+
+/// Returns the error that says so, where containers of a store lie in the directory. `what` became of the file.
+pub(crate) fn lost_settings(path: &Path, what: &str) -> Option<Error> {
+    let header = first_header(path)?;
+    let why = format!(
+        "store.toml {what}, without which nothing opens, and containers of a store lie here; copy it back from a \
+         backup. Without one, make a new store elsewhere with the choices this one was made with (`thalweg init --help`; \
+         --fingerprint {}), write id = \"{}\" into its store.toml, and copy that file here",
+        header.fingerprint, header.store
+    );
+    Some(Error::Refused { path: path.display().to_string(), why })
+}
+
+/// Of the first container that can be read.
+fn first_header(path: &Path) -> Option<ContainerHeader> {
+    let folders = std::fs::read_dir(path.join(store::CONTAINERS_FOLDER)).ok()?;
+    let files = folders.flatten().filter_map(|folder| std::fs::read_dir(folder.path()).ok()).flatten().flatten();
+    files.into_iter().find_map(|file| {
+        let mut bytes = [0; CONTAINER_HEADER_BYTES];
+        let mut opened = open_ordinary(&file.path(), OpenOptions::new().read(true)).ok()?;
+        opened.read_exact(&mut bytes).ok()?;
+        ContainerHeader::decode(&bytes).ok()
+    })
+}
+
+/// Refuses a store that this process may only read. Other errors are reported where they occur.
+pub(crate) fn check_writable(path: &Path, settings: &Settings) -> Result<()> {
+    let state = state_folder(path, settings);
+    let folders = [path.to_owned(), path.join(store::CONTAINERS_FOLDER), state.clone()];
+    let add = |known: &mut Vec<PathBuf>, address: PathBuf| {
+        if !known.contains(&address) {
+            known.push(address);
+        }
+    };
+    let mut addresses = Vec::new();
+    folders.into_iter().chain([catalog_file(path, settings)]).for_each(|address| add(&mut addresses, address));
+    addresses.iter().try_for_each(|address| check_address(address))
+}
+
+fn check_address(address: &Path) -> Result<()> {
+    let why = match rustix::fs::accessat(CWD, address, rustix::fs::Access::WRITE_OK, AtFlags::EACCESS) {
+        Err(Errno::ROFS) => "is on a read-only file system",
+        Err(Errno::ACCESS | Errno::PERM) => "may not be written to by this user",
+        _ => return Ok(()),
+    };
+    let why = format!("{why}; the store can be read (ls, get, stat, verify), and nothing in it changed");
+    Err(Error::Refused { path: address.display().to_string(), why })
 }

@@ -3,6 +3,9 @@
 //! Reading order: [`Repository`] (the pair of engines), `dedup` (segments in), `tree` (manifests), `read` (segments
 //! out), `commit` (the order of rule 4), then `session` (a node's part while a program writes), then the
 //! administrator's verbs: `collect`, `verify`, `rebuild`.
+//!
+//! `Repository`'s methods stand in the file of their subject, beside the types they work on; `repository` has what all
+//! share. [`StripeOwner`] has a second file, `checkpoint`: its only method that waits for the disk in steps.
 
 mod admission;
 mod agreement;
@@ -17,11 +20,8 @@ mod draft;
 mod engines;
 mod equal_content;
 mod error;
-mod journal;
 mod lease;
 mod list;
-mod lost_settings;
-mod many;
 mod marks;
 mod mismatch;
 mod offline;
@@ -32,14 +32,12 @@ mod repair;
 mod replacing;
 mod repository;
 mod reserve;
-mod restating;
 mod scan;
 mod session;
 mod statistics;
 mod tree;
 mod unneeded;
 mod verify;
-mod writable;
 
 pub use collect::{CollectReport, collect};
 pub use draft::{CommitEntry, Draft, FileWriter, WriteMode};

@@ -102,7 +102,7 @@ impl Repository {
     }
 
     /// Returns why nothing can be relied on, or written, any more until the store is reopened, if there is a reason.
-    pub fn must_be_opened_anew(&self) -> Option<String> {
+    pub fn reopen_reason(&self) -> Option<String> {
         if self.lease.is_lost() {
             return Some("its lease ran out, and the store was collected meanwhile".into());
         }

@@ -9,13 +9,11 @@ use store::{LocalStore, Report};
 
 use crate::comparison::compare;
 use crate::marks::LiveBitmap;
-use crate::repair::is_damage;
+use crate::repair::{each_version, is_damage};
 use crate::scan::Scan;
 use crate::tree::collect_runs;
 use crate::{Repository, Result};
 
-/// Paths listed from the catalog at a time.
-const LISTED_AT_ONCE: usize = 4096;
 /// Differences between catalog and journal that are named; more are counted.
 const MAX_NAMED_DIFFERENCES: usize = 10_000;
 
@@ -338,24 +336,17 @@ fn check_versions(
     verified: &mut VerifyReport,
     progress: &mut dyn FnMut(u64),
 ) -> Result<()> {
-    let mut after = None;
-    loop {
-        let listed = repository.catalog.list(&StorePath::root(), true, after.as_ref(), LISTED_AT_ONCE)?;
-        let Some((last, _)) = listed.last() else { return Ok(()) };
-        after = Some(last.clone());
-        for (path, _) in listed.iter().filter(|(_, entry)| entry.head.is_some()) {
-            for version in versions_of(repository, path)? {
-                verified.versions += 1;
-                let checked = check_version(repository, &version, data, lost, verified, progress);
-                if let Some(why) = checked.unwrap_or_else(|error| Some(error.reason()))
-                    && is_kept(repository, path, version.number)?
-                {
-                    let path = path.clone();
-                    verified.damages.push(Damage::Version { path, version: version.number, why });
-                }
-            }
+    each_version(repository, &mut |path, version| {
+        verified.versions += 1;
+        let checked = check_version(repository, version, data, lost, verified, progress);
+        if let Some(why) = checked.unwrap_or_else(|error| Some(error.reason()))
+            && is_kept(repository, path, version.number)?
+        {
+            let path = path.clone();
+            verified.damages.push(Damage::Version { path, version: version.number, why });
         }
-    }
+        Ok(())
+    })
 }
 
 /// None of a name that was removed since it was listed.

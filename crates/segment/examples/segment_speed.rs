@@ -8,6 +8,7 @@ use std::io::Read;
 use std::time::Instant;
 
 use format::{Block, BlockKind, ChunkerKind, CodecChoice, Fingerprint, FingerprintKind};
+use random::Random;
 use thalweg_segment::{BLOCK_BYTES, BlockBuilder, Cutter, decode, fingerprint, is_zero};
 
 const INPUT_BYTES: usize = 32 << 20;
@@ -73,23 +74,12 @@ fn speed<T>(bytes: usize, run: impl Fn() -> T) -> f64 {
     bytes as f64 / (0..5).map(seconds).fold(f64::INFINITY, f64::min) / 1e9
 }
 
-fn random_numbers() -> impl Iterator<Item = u64> {
-    std::iter::successors(Some(0x9e37_79b9_7f4a_7c15u64), |&last| {
-        let mut next = last ^ (last >> 12);
-        next ^= next << 25;
-        Some(next ^ (next >> 27))
-    })
-    .map(|state| state.wrapping_mul(0x2545_f491_4f6c_dd1d))
-}
-
 fn random_bytes() -> Vec<u8> {
-    random_numbers().take(INPUT_BYTES / 8).flat_map(u64::to_le_bytes).collect()
+    Random::new(1).bytes(INPUT_BYTES)
 }
 
 fn noisy_doubles() -> Vec<u8> {
-    let value = |(cell, random): (usize, u64)| {
-        let noise = (random >> 11) as f64 / (1u64 << 53) as f64;
-        (300.0 + 20.0 * (cell as f64 * 0.001).sin() + 0.01 * noise).to_le_bytes()
-    };
-    random_numbers().take(INPUT_BYTES / 8).enumerate().flat_map(value).collect()
+    let mut random = Random::new(1);
+    let value = |cell| (300.0 + 20.0 * (cell as f64 * 0.001).sin() + 0.01 * random.unit()).to_le_bytes();
+    (0..INPUT_BYTES / 8).flat_map(value).collect()
 }

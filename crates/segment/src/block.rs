@@ -78,18 +78,20 @@ pub fn segments<'a>(block: &'a Block, raw: &'a [u8]) -> impl Iterator<Item = (Fi
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::random::{Random, field, random_bytes, text};
     use format::checksum;
+    use random::Random;
+
+    use super::*;
+    use crate::random::{field, random_bytes, text};
 
     const KINDS: [FingerprintKind; 3] = [FingerprintKind::Blake3, FingerprintKind::Sha256, FingerprintKind::Sha1];
     const CHOICES: [CodecChoice; 4] = [CodecChoice::Auto, CodecChoice::None, CodecChoice::Lz4, CodecChoice::Zstd(3)];
 
     fn encoded(seed: u64, kind: FingerprintKind, choice: CodecChoice) -> (Vec<Vec<u8>>, Block) {
         let mut random = Random::new(seed);
-        let contents = (0..random.below(12)).map(|_| {
-            let (seed, length) = (random.next(), random.below(20_000));
-            [text, random_bytes, field][random.below(3)](seed, length)
+        let contents = (0..random.index(12)).map(|_| {
+            let (seed, length) = (random.next(), random.index(20_000));
+            [text, random_bytes, field][random.index(3)](seed, length)
         });
         let contents: Vec<Vec<u8>> = contents.collect();
         let named: Vec<_> = contents.iter().map(|bytes| (fingerprint(kind, bytes), bytes.as_slice())).collect();

@@ -94,6 +94,22 @@ impl BlockBuilder {
     }
 }
 
+/// Encodes segments, neighbours together, into blocks of at most [`BLOCK_BYTES`] or of one larger segment: each when it
+/// is asked for.
+pub fn encode_in_blocks<'a>(
+    kind: BlockKind,
+    segments: impl Iterator<Item = (Fingerprint, &'a [u8])>,
+    choice: CodecChoice,
+) -> impl Iterator<Item = Block> {
+    let (mut segments, mut builder) = (segments.peekable(), BlockBuilder::new(kind, 0));
+    std::iter::from_fn(move || {
+        while let Some((fingerprint, bytes)) = segments.next_if(|(_, bytes)| builder.fits(bytes.len())) {
+            builder.push(fingerprint, bytes);
+        }
+        (!builder.is_empty()).then(|| builder.finish(choice))
+    })
+}
+
 fn compression(choice: CodecChoice, raw: &[u8]) -> Compression {
     match choice {
         CodecChoice::Auto => probe::choose(raw),
@@ -114,6 +130,16 @@ mod tests {
         let mut builder = BlockBuilder::new(BlockKind::Data, 0);
         raw.chunks(8192).for_each(|segment| builder.push(NAME, segment));
         builder.finish(choice)
+    }
+
+    #[test]
+    fn blocks_stay_within_their_length_unless_one_segment_is_larger() {
+        let lengths = [BLOCK_BYTES, 1, BLOCK_BYTES * 2, BLOCK_BYTES / 2, BLOCK_BYTES / 2, 1];
+        let raw = vec![7; BLOCK_BYTES * 2];
+        let segments = lengths.iter().map(|length| (Fingerprint([0; 32]), &raw[..*length]));
+        let blocks = encode_in_blocks(BlockKind::Data, segments, CodecChoice::None);
+        assert_eq!(blocks.map(|block| block.segments.len()).collect::<Vec<_>>(), [1, 1, 1, 2, 1]);
+        assert_eq!(encode_in_blocks(BlockKind::Data, std::iter::empty(), CodecChoice::None).count(), 0);
     }
 
     #[test]

@@ -16,9 +16,9 @@ mod svg;
 mod testbed;
 mod workload;
 
+pub use self::random::Random;
 pub use figure::figure;
 pub use measures::{Moment, Report};
-pub use random::Random;
 pub use simulation::{Settings, simulate};
 pub use testbed::{CACHE_GB, Provisioning, Testbed};
 pub use workload::{

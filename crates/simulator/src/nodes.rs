@@ -120,7 +120,7 @@ impl Nodes {
                 self.close(now_s, worker, scheduler, network, agenda);
             }
         }
-        self.let_go(now_s, scheduler);
+        self.release_idle(now_s, scheduler);
         self.provisioner = Some(provisioner);
     }
 
@@ -175,7 +175,7 @@ impl Nodes {
     }
 
     /// Releases closed nodes that run nothing and serve no peer any more.
-    fn let_go(&mut self, now_s: f64, scheduler: &mut Scheduler) {
+    fn release_idle(&mut self, now_s: f64, scheduler: &mut Scheduler) {
         for (at, node) in self.nodes.iter_mut().enumerate() {
             let worker = WorkerId(at as u32);
             if node.is_closed && node.left_s.is_none() && scheduler.is_at_rest(worker) {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use format::{
     Block, BlockHeader, BlockKind, CodecId, ContainerId, Fingerprint, Run, SegmentAddress, SegmentEntry, checksum,
 };
+use random::Random;
 
 use crate::{Answer, ClaimOwner, Error, SegmentStore, StoredBlock};
 
@@ -47,14 +48,7 @@ pub fn fingerprint(number: u64) -> Fingerprint {
 
 /// Returns the bytes of segment `number` in these tests.
 pub fn content(number: u64, bytes: usize) -> Vec<u8> {
-    let mut state = number.wrapping_mul(2).wrapping_add(1);
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state >> 11) as u8
-    };
-    (0..bytes).map(|_| next()).collect()
+    Random::new(number).bytes(bytes)
 }
 
 /// Returns a block of segments, given as number and length.

@@ -29,10 +29,10 @@ pub(crate) const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// An address must accept a connection within this, or counts as out of reach.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
+pub use self::random::random_number;
 pub use connection::{Connection, Frame};
 pub use error::{Error, Result};
 pub use one_line::one_line;
-pub use random::random_number;
 pub use rate_limit::{MIN_RATE, limit_rates};
 pub use regular_file::read_regular;
 pub use remote::{Link, Remote, RemoteCatalog, RemoteStore, catalog_error, report_absence, store_error};

@@ -1,7 +1,7 @@
 //! The reducer the client is given: the same digests and codecs that nodes use.
 
 use format::{Block, BlockKind, Fingerprint, SegmentEntry, Settings};
-use segment::{BlockBuilder, fingerprint, is_zero, names_digest};
+use segment::{encode_in_blocks, fingerprint, is_zero, names_digest};
 use transfer::client::{Reducer, ZEROS};
 
 pub struct SegmentReducer;
@@ -16,18 +16,7 @@ impl Reducer for SegmentReducer {
     }
 
     fn encode(&self, settings: &Settings, segments: &[(Fingerprint, &[u8])]) -> Vec<Block> {
-        let mut builder = BlockBuilder::new(BlockKind::Data, 0);
-        let mut blocks = Vec::new();
-        for (fingerprint, bytes) in segments {
-            if !builder.is_empty() && !builder.fits(bytes.len()) {
-                blocks.push(builder.finish(settings.codec));
-            }
-            builder.push(*fingerprint, bytes);
-        }
-        if !builder.is_empty() {
-            blocks.push(builder.finish(settings.codec));
-        }
-        blocks
+        encode_in_blocks(BlockKind::Data, segments.iter().copied(), settings.codec).collect()
     }
 }
 

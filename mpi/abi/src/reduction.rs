@@ -67,8 +67,8 @@ fn conditions(link: &Link, nodes: usize) -> Conditions {
 
 /// Returns how many processes the launcher started, from its variables; 1 without any.
 fn ranks(variables: &[&str]) -> f64 {
-    let told = variables.iter().find_map(|variable| std::env::var(variable).ok()?.parse().ok());
-    told.unwrap_or(1.0f64).max(1.0)
+    let stated = variables.iter().find_map(|variable| std::env::var(variable).ok()?.parse().ok());
+    stated.unwrap_or(1.0f64).max(1.0)
 }
 
 /// Returns one core's rate on bytes that repeat nowhere and compress badly, as a store with the usual settings reduces

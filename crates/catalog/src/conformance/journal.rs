@@ -12,7 +12,7 @@ promises!(
     replay_wants_an_empty_catalog,
     replayed_numbers_are_not_given_again,
     a_replayed_catalog_counts_on_above_the_last_known_transaction,
-    changes_to_names_that_no_record_makes_are_told,
+    changes_to_names_that_no_record_makes_are_reported,
     a_view_stays_as_it_was_while_others_commit,
     a_journal_with_gaps_is_replayed_as_far_as_it_goes,
     impossible_numbers_are_damage,
@@ -106,7 +106,7 @@ fn a_replayed_catalog_counts_on_above_the_last_known_transaction(fixture: &Fixtu
     assert_eq!((session, fixture.catalog.open_container(session).unwrap()), (SessionId(61), ContainerId(51)));
 }
 
-fn changes_to_names_that_no_record_makes_are_told(fixture: &Fixture) {
+fn changes_to_names_that_no_record_makes_are_reported(fixture: &Fixture) {
     let records = [record(3, vec![], vec![renamed("lost", "found"), removed("also lost", false)])];
     let left_out = fixture.catalog.replay(&[], &records, &Default::default()).unwrap();
     assert_eq!(left_out.iter().map(|left| left.path.clone()).collect::<Vec<_>>(), [path("lost")]);

@@ -4,7 +4,7 @@ use format::{Change, JournalRecord, SessionId, StorePath};
 
 use super::State;
 use super::containers::Container;
-use crate::reasons::{CATALOG_NOT_EMPTY, refused};
+use crate::refusal::{CATALOG_NOT_EMPTY, refused};
 use crate::{
     Commit, Committed, ContainerRecord, ContainerState, Error, IssuedNumbers, Result, SkippedRecord, rebuild, restate,
 };

@@ -1,10 +1,10 @@
-//! The states of containers, and how collection changes them.
+//! The states of containers, how collection changes them, and their lost segments.
 //!
 //! A record describes a logical number and the file with the same number. The two part when a number is relocated: a
 //! file may then hold several live numbers, and goes when it holds none and no session is left that is older than the
 //! leaving of the last one.
 
-use format::{ContainerId, SessionId};
+use format::{ContainerId, Fingerprint, LostSegment, SegmentAddress, SessionId};
 
 use super::State;
 use crate::{ContainerRecord, ContainerState, Error, Result, Snapshot, Statistics};
@@ -181,5 +181,27 @@ impl State {
             statistics.container_bytes = statistics.container_bytes.saturating_add(file.record.stored_bytes);
             statistics.container_segments = statistics.container_segments.saturating_add(file.record.segments);
         }
+    }
+}
+
+impl State {
+    pub fn lose(&mut self, lost: &[(SegmentAddress, Fingerprint)]) {
+        for (address, fingerprint) in lost {
+            let lost = LostSegment { address: *address, fingerprint: *fingerprint, copy: None };
+            self.lost.entry((address.container, address.ordinal)).or_insert(lost);
+        }
+    }
+
+    pub fn heal(&mut self, session: SessionId, epoch: u64, healed: &[(LostSegment, SegmentAddress)]) -> Result<()> {
+        let epoch = self.lease(session)?.epoch.min(epoch);
+        let copies: Vec<_> = healed.iter().map(|(_, copy)| copy.container).collect();
+        self.check_references(&copies, epoch)?;
+        let referral = self.counters.next_referral();
+        self.mark_referred(&copies, referral);
+        for (lost, copy) in healed {
+            let key = (lost.address.container, lost.address.ordinal);
+            self.lost.insert(key, LostSegment { copy: Some(*copy), ..*lost });
+        }
+        Ok(())
     }
 }

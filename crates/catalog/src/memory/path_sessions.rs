@@ -7,7 +7,7 @@ use format::{ContainerId, HandleKey, Root, SessionId, StorePath};
 
 use super::{CHECKPOINT_CURSOR, State};
 use crate::clock::lease_end_ns;
-use crate::reasons::{CHECKPOINT_NUMBER, MAX_CHECKPOINT, refused};
+use crate::refusal::{CHECKPOINT_NUMBER, MAX_CHECKPOINT, refused};
 use crate::{Checkpoint, Error, Join, PathSession, Result};
 
 pub(super) struct OpenPath {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use format::{Attributes, Change, FileId, FileKind, Root, StorePath, VersionId, VersionRecord};
 
 use crate::counters::{Counters, ROOT};
-use crate::reasons::*;
+use crate::refusal::*;
 use crate::subtree::{MAX_PATH_BYTES, bounds, child_end, successor};
 use crate::{Error, FileEntry, Result, Statistics, Version};
 

@@ -7,7 +7,7 @@ use super::failure::{Attempt, Failure};
 use super::listing;
 use super::statement::{all, at_most, first, number, run};
 use super::writing::WriteTransaction;
-use crate::reasons::{CATALOG_NOT_EMPTY, refused};
+use crate::refusal::{CATALOG_NOT_EMPTY, refused};
 use crate::{
     Commit, Committed, ContainerRecord, ContainerState, Error, IssuedNumbers, SkippedRecord, rebuild, restate,
 };

@@ -6,7 +6,7 @@ use format::StorePath;
 use rusqlite::{ErrorCode, ffi};
 
 use crate::Error;
-use crate::reasons::COMMIT_TOO_LARGE;
+use crate::refusal::COMMIT_TOO_LARGE;
 
 /// An answer of ours passes through unchanged; the rest is classified in [`Failure::explain`].
 #[derive(Debug)]

@@ -1,7 +1,7 @@
--- What tells this catalog from an older copy, from another store's, and from one that something else changed. Added
--- to the tables of schema.sql by format 3 (`PRAGMA user_version`).
+-- These columns and triggers distinguish this catalog from an older copy, from another store's, and from one that
+-- another program changed. Added to the tables of schema.sql by format 3 (`PRAGMA user_version`).
 
--- 1 while a transaction of ours runs: nobody else ever sees it.
+-- 1 while one of our transactions runs; other connections always read 0.
 ALTER TABLE counters ADD COLUMN writing INTEGER NOT NULL DEFAULT 0;
 -- Rows that were changed while `writing` was 0: by hand, by another program.
 ALTER TABLE counters ADD COLUMN foreign_changes INTEGER NOT NULL DEFAULT 0;

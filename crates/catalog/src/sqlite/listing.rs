@@ -6,7 +6,7 @@ use rusqlite::{Connection, Row};
 use super::failure::Attempt;
 use super::schema;
 use super::statement::{all, at_most, first, number};
-use crate::reasons::{NOT_DIRECTORY, not_found, refused};
+use crate::refusal::{NOT_DIRECTORY, not_found, refused};
 use crate::subtree::{bounds, child_end, end, successor};
 use crate::{FileEntry, Version};
 

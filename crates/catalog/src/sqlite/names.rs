@@ -10,8 +10,8 @@ use super::failure::Attempt;
 use super::statement::{all, counted, first, number, run};
 use super::writing::WriteTransaction;
 use crate::Error;
-use crate::reasons::*;
 use crate::rebuild::LIMIT;
+use crate::refusal::*;
 use crate::subtree::{MAX_PATH_BYTES, bounds};
 
 /// The target of a name, as far as changes need it.

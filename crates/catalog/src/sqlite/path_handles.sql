@@ -1,6 +1,6 @@
 -- The handles of paths' sessions, by the digests of their keys. Added to the tables of schema.sql by format 7
--- (`PRAGMA user_version`). A handle that was taken off stays as long as its session: its key let in whoever has it, and
--- taking it off again changes nothing.
+-- (`PRAGMA user_version`). The row of a handle that was removed stays as long as its session: the key
+-- still identifies its client, and removing the handle again changes nothing.
 CREATE TABLE path_handles (
     session INTEGER NOT NULL,
     key     BLOB NOT NULL,

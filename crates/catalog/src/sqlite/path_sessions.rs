@@ -10,7 +10,7 @@ use super::sessions::is_held;
 use super::statement::{all, at_most, first, number, run};
 use super::writing::WriteTransaction;
 use crate::clock::lease_time;
-use crate::reasons::{CHECKPOINT_NUMBER, MAX_CHECKPOINT, refused};
+use crate::refusal::{CHECKPOINT_NUMBER, MAX_CHECKPOINT, refused};
 use crate::{Checkpoint, Error, Join, PathSession, Purpose};
 
 /// The columns [`read_session`] reads; `?1` is the time by the lease clock.

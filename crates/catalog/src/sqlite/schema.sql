@@ -40,7 +40,7 @@ CREATE INDEX containers_by_file ON containers (physical);
 CREATE INDEX containers_with_file ON containers (id) WHERE file_gone = 0;
 
 -- The files that a number's segments have moved away from, until they are deleted: sessions that are older than the
--- move may have been told of segments that were left behind there.
+-- move may hold addresses of segments that were left behind there.
 CREATE TABLE left_files (
     container  INTEGER NOT NULL,
     physical   INTEGER NOT NULL,

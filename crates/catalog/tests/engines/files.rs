@@ -124,7 +124,7 @@ fn other_files_are_refused_and_left_alone() {
 /// Every call may fail with `Corrupt`, and some must; none may panic or fail otherwise. SQLite has no checksums: a name
 /// may seem to be missing.
 #[test]
-fn damage_is_told_and_never_a_panic() {
+fn damage_is_an_error_and_never_a_panic() {
     let directory = scratch();
     let file = directory.path().join("catalog");
     let catalog = opened(&file);
@@ -200,7 +200,7 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn a_full_disk_is_told_and_leaves_the_catalog_whole() {
+fn a_full_disk_is_an_error_and_leaves_the_catalog_whole() {
     let Some(disk) = SmallDisk::mount() else {
         eprintln!("skipped: mounting is not allowed here");
         return;

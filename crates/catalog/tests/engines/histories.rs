@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use random::Random;
+
 use crate::catalog::{Checkpoint, Commit, Join, LocalCatalog, MemoryCatalog, Names, Purpose, Snapshot, SqliteCatalog};
 use crate::{opened, path, scratch};
 use format::{
@@ -11,19 +13,16 @@ use format::{
     VersionId, VersionRecord,
 };
 
-/// xorshift64*.
-struct Random(u64);
+/// Random calls and what they are about.
+struct Draws(Random);
 
-impl Random {
+impl Draws {
     fn new(seed: u64) -> Self {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+        Draws(Random::new(seed))
     }
 
     fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % bound
+        self.0.below(bound)
     }
 
     fn chance(&mut self, percent: u64) -> bool {
@@ -99,9 +98,9 @@ impl Random {
 
     fn commit(&mut self) -> Commit {
         let session = self.session();
-        let references = if self.chance(60) { vec![] } else { self.some(2, Random::container) };
+        let references = if self.chance(60) { vec![] } else { self.some(2, Draws::container) };
         let most = if self.chance(80) { 1 } else { 4 };
-        let changes = self.some(most, Random::change);
+        let changes = self.some(most, Draws::change);
         let checkpoints = self.some(1, |random| (random.session(), random.below(2) as u32, random.below(5)));
         Commit { session, references, epoch: u64::MAX, changes, checkpoints }
     }
@@ -115,7 +114,7 @@ fn key(number: u8) -> HandleKey {
 type Call = Box<dyn Fn(&dyn LocalCatalog) -> String>;
 
 /// Returns one call with random arguments; the same for both engines.
-fn step(random: &mut Random, snapshots: &[Snapshot]) -> Call {
+fn step(random: &mut Draws, snapshots: &[Snapshot]) -> Call {
     fn answer<T: std::fmt::Debug>(call: impl Fn(&dyn LocalCatalog) -> T + 'static) -> Call {
         Box::new(move |catalog| format!("{:?}", call(catalog)))
     }
@@ -158,11 +157,11 @@ fn step(random: &mut Random, snapshots: &[Snapshot]) -> Call {
             let (epoch, size) = (1, 9);
             let made =
                 Checkpoint { session, stripe_set: 0, owner, number, epoch, root, size, resized, frontier, stamps };
-            let references = random.some(1, Random::container);
+            let references = random.some(1, Draws::container);
             answer(move |catalog| catalog.checkpoint(SessionId(1), &made, &references, u64::MAX))
         }
         12 => {
-            let containers = random.some(3, Random::container);
+            let containers = random.some(3, Draws::container);
             answer(move |catalog| catalog.condemn(snapshot, &containers))
         }
         13 => {
@@ -238,7 +237,7 @@ fn both_engines_answer_alike() {
     for_each_seed(40, |seed| {
         let directory = scratch();
         let (memory, disk, now_ns) = pair(&directory.path().join("catalog"));
-        let mut random = Random::new(seed);
+        let mut random = Draws::new(seed);
         let mut snapshots = vec![memory.snapshot().unwrap()];
         disk.snapshot().unwrap();
         for count in 0..600 {
@@ -263,10 +262,10 @@ fn a_replayed_journal_gives_the_same_catalog() {
         let directory = scratch();
         let (original, disk, now_ns) = pair(&directory.path().join("catalog"));
         let memory = MemoryCatalog::new();
-        let mut random = Random::new(seed);
+        let mut random = Draws::new(seed);
         for _ in 0..400 {
             now_ns.fetch_add(1, Ordering::Relaxed);
-            let changes = random.some(2, Random::change);
+            let changes = random.some(2, Draws::change);
             let _ = original.commit(&Commit {
                 session: SessionId(1),
                 references: vec![],
@@ -289,9 +288,9 @@ fn both_engines_make_the_same_of_a_journal_with_gaps() {
     for_each_seed(40, |seed| {
         let directory = scratch();
         let (original, disk, _) = pair(&directory.path().join("catalog"));
-        let mut random = Random::new(seed);
+        let mut random = Draws::new(seed);
         for _ in 0..400 {
-            let changes = random.some(2, Random::change);
+            let changes = random.some(2, Draws::change);
             let _ = original.commit(&Commit {
                 session: SessionId(1),
                 references: vec![],

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use repository::{Access, collect};
 use serde_json::json;
 
+use super::journal_is_whole;
 use crate::failure::Incomplete;
 use crate::location::store_of_argument;
 use crate::opening::directory;
@@ -33,6 +34,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
         "condemned": collected.condemned,
         "rewritten": collected.rewritten,
         "replaced": collected.replaced,
+        "journaled_paths": collected.journaled_paths,
         "deleted": collected.deleted,
         "freed_bytes": collected.freed_bytes(),
         "written_bytes": collected.written_bytes,
@@ -59,6 +61,9 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     if collected.replaced > 0 {
         let replaced = shown::count(collected.replaced, "damaged container");
         output.summary(format!("{replaced} replaced by whole ones"))?;
+    }
+    if collected.journaled_paths > 0 {
+        output.summary(journal_is_whole(collected.journaled_paths))?;
     }
     if collected.open > 0 {
         let open = shown::count(collected.open, "container");

@@ -11,6 +11,7 @@ use repository::Access;
 use serde_json::Value;
 
 use super::list;
+use crate::byte_size;
 use crate::location::Location;
 use crate::moment::CutoffTime;
 use crate::opening::open_store;
@@ -20,7 +21,7 @@ use crate::shown;
 /// Find names below a directory
 #[derive(clap::Args)]
 #[command(after_help = "All conditions that are given must hold. Names are printed as `get` takes them.\n\n\
-                        Example: thalweg find /scratch/st::run1 --name '*.h5' --min-size 1000000")]
+                        Example: thalweg find /scratch/st::run1 --name '*.h5' --min-size 10M")]
 pub struct Arguments {
     /// A directory or file, STORE::PATH
     #[arg(value_name = "STORE::PATH")]
@@ -31,8 +32,8 @@ pub struct Arguments {
     /// Only this kind
     #[arg(long, value_name = "KIND")]
     kind: Option<Kind>,
-    /// Files of at least so many bytes
-    #[arg(long, value_name = "BYTES")]
+    /// Files of at least this size: bytes, or 512K, 10M, 1.5G (KiB, MiB, GiB)
+    #[arg(long, value_name = "SIZE", value_parser = size)]
     min_size: Option<u64>,
     /// Files whose newest version was committed since: 2026-11-21, or 12h for the last 12 hours
     #[arg(long, value_name = "TIME")]
@@ -62,6 +63,10 @@ impl From<Kind> for FileKind {
             Kind::Symlink => FileKind::Symlink,
         }
     }
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    byte_size::parse(text).ok_or_else(|| format!("{text:?} is no size: write bytes, or 512K, 10M, 1.5G"))
 }
 
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {

@@ -81,6 +81,11 @@ pub fn refuse_without_data(
     }
 }
 
+/// What was mended of the journal.
+pub fn journal_is_whole(paths: u64) -> String {
+    format!("the journal had lost {}, and has them again", shown::count(paths, "name"))
+}
+
 /// A note where the file is longer than its data.
 pub fn note_holes(output: &Output, location: &Location, data_bytes: u64, size: u64) {
     if data_bytes < size {

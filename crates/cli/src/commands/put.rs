@@ -324,7 +324,7 @@ fn interrupted(summary: &Summary) -> String {
     };
     format!(
         "interrupted: {} stored{unchanged}, the rest is not; run the same command again to go on",
-        shown::count(stored, "file")
+        shown::count(stored, "name")
     )
 }
 

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use repository::{Access, LostRange, repair};
 use serde_json::{Value, json};
 
+use super::journal_is_whole;
 use crate::failure::Incomplete;
 use crate::location::store_of_argument;
 use crate::opening::directory;
@@ -40,8 +41,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let versions = shown::count(repaired.versions, "version");
     output.summary(format!("read {versions}; copies stand in for {healed}{next}"))?;
     if repaired.journaled_paths > 0 {
-        let names = shown::count(repaired.journaled_paths, "name");
-        output.summary(format!("the journal had lost {names}, and has them again"))?;
+        output.summary(journal_is_whole(repaired.journaled_paths))?;
     }
     if repaired.lost.is_empty() {
         return Ok(());

@@ -72,7 +72,10 @@ fn judge(store: &StoreAddress, verified: &VerifyReport, rebuilt: Option<&Rebuild
         false if rebuilt.is_none() && verified.damages.iter().any(is_of_whole_catalog) => {
             "what such a catalog does not tell of was not looked at: make it again, and verify then"
         }
-        false => "everything not named above can be read",
+        false => {
+            "everything not named above can be read; `thalweg repair` mends what copies and the catalog still have, and says \
+             what stays lost"
+        }
     };
     Err(Incomplete(format!("{store}: {found} found; {rest}")).into())
 }

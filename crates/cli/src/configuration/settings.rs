@@ -25,13 +25,11 @@ const fn setting(key: &'static str, variable: &'static str, default: Option<&'st
 }
 
 /// All settings, in the order in which they are shown; docs/operating.md says what each means.
-pub const SETTINGS: [Setting; 11] = [
+pub const SETTINGS: [Setting; 9] = [
     setting("store", "THALWEG_STORE", None),
     setting("secret_file", "THALWEG_SECRET_FILE", None),
     setting("tls_ca", "THALWEG_TLS_CA", None),
     setting("application", "THALWEG_APPLICATION", None),
-    setting("reduce", "THALWEG_REDUCE", Some("node")),
-    setting("ack", "THALWEG_ACK", Some("durable")),
     setting("streams", "THALWEG_STREAMS", Some("2")),
     setting("window_mib", "THALWEG_WINDOW_MIB", Some("64")),
     setting("timeout_s", "THALWEG_TIMEOUT_S", Some("60")),

@@ -37,6 +37,7 @@ use self::worker::Worker;
 use crate::commands::list;
 use crate::moment::CutoffTime;
 use crate::output::Output;
+use crate::shown;
 use crate::signals::Interruption;
 
 /// Units of work between the listing and the workers.
@@ -93,7 +94,7 @@ pub fn get(
     let failed = report.take_failure();
     if let Some(error) = failed {
         report.progress.finish();
-        return Err(error);
+        return Err(broken_off(&error, &report.into_summary()));
     }
     let made = made?;
     // The last steps, when all is there, may keep a second run out of a directory.
@@ -102,6 +103,12 @@ pub fn get(
     }
     report.progress.finish();
     Ok(report.into_summary())
+}
+
+/// The error, and what there is all the same.
+fn broken_off(error: &anyhow::Error, summary: &Summary) -> anyhow::Error {
+    let (files, bytes) = (shown::count(summary.files, "file"), shown::size(summary.bytes));
+    anyhow::anyhow!("{error:#}; what was fetched until here is whole: {files} ({bytes})")
 }
 
 /// Hard links, then the directories' attributes, the deepest first.

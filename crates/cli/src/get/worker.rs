@@ -101,7 +101,10 @@ impl<'a> Worker<'a> {
             Err(FailureSide::Disk(error))
                 if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
             {
-                anyhow::bail!("{}: the disk is full; what was fetched until here is whole", shown::local(&path()))
+                anyhow::bail!("{}: the disk is full", shown::local(&path()))
+            }
+            Err(FailureSide::Store(error)) if is_of_an_absent_node(&error) => {
+                anyhow::bail!("{}: {error}", shown::local(&path()))
             }
             Err(trouble) => {
                 let fault = if let FailureSide::Disk(_) = trouble { Fault::Here } else { Fault::Store };
@@ -133,4 +136,14 @@ impl<'a> Worker<'a> {
         });
         Ok(missing)
     }
+}
+
+/// Requests were repeated before.
+fn is_of_an_absent_node(error: &repository::Error) -> bool {
+    use repository::Error::{Catalog, Store};
+    matches!(
+        error,
+        Store(store::Error::Unavailable { .. } | store::Error::Poisoned { .. })
+            | Catalog(catalog::Error::Unavailable { .. })
+    )
 }

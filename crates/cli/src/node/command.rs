@@ -66,13 +66,13 @@ pub struct Arguments {
     #[arg(long, value_name = "ADDRESS", value_parser = host_port::parse)]
     metrics: Option<String>,
     /// The node's process restarts, and listens on this socket: see restart.rs
-    #[arg(long, hide = true, value_name = "SOCKET", require_equals = true)]
-    begin_anew: Option<std::os::fd::RawFd>,
+    #[arg(long = "begin-anew", hide = true, value_name = "SOCKET", require_equals = true)]
+    restarted_on: Option<std::os::fd::RawFd>,
 }
 
 /// How long a restarted node tries to open its store: the disk may be full, and the catalog in use.
-const BEGIN_ANEW_TIMEOUT: Duration = Duration::from_secs(60);
-const BEGIN_ANEW_PAUSE: Duration = Duration::from_millis(200);
+const RESTART_TIMEOUT: Duration = Duration::from_secs(60);
+const RESTART_PAUSE: Duration = Duration::from_millis(200);
 
 /// A stripe set checkpoints at the latest when this much is not durable (bytes).
 const SETTLE_BYTES: u64 = 32 << 20;
@@ -106,7 +106,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     arguments.check_openness(address, is_open, output)?;
     let metrics = arguments.serve_metrics(&node, &server)?;
     let announced = announce(output, address, metrics);
-    if arguments.begin_anew.is_none() {
+    if arguments.restarted_on.is_none() {
         // The process that started the node has read its address by now, and may have closed the pipe.
         announced?;
     }
@@ -131,17 +131,17 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
 impl Arguments {
     /// Tries once; a restarted node tries for a while.
     fn retry<T, E>(&self, attempt: impl Fn() -> Result<T, E>) -> Result<T, E> {
-        let deadline = Instant::now() + if self.begin_anew.is_some() { BEGIN_ANEW_TIMEOUT } else { Duration::ZERO };
+        let deadline = Instant::now() + if self.restarted_on.is_some() { RESTART_TIMEOUT } else { Duration::ZERO };
         loop {
             match attempt() {
-                Err(_) if Instant::now() < deadline => std::thread::sleep(BEGIN_ANEW_PAUSE),
+                Err(_) if Instant::now() < deadline => std::thread::sleep(RESTART_PAUSE),
                 done => return done,
             }
         }
     }
 
     fn server(&self, service: Arc<NodeService>) -> anyhow::Result<Server> {
-        let Some(listener) = self.begin_anew else { return Ok(Server::bind(&self.listen, service)?) };
+        let Some(listener) = self.restarted_on else { return Ok(Server::bind(&self.listen, service)?) };
         let server = restart::inherited(listener).and_then(|listener| Server::listen_on(listener, service));
         server.context("listening on the socket of the node that restarts")
     }

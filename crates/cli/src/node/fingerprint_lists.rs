@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_longer_than_a_second_or_for_the_silent() {
+    fn waits_end_after_a_second_and_skip_silent_connections() {
         let scene = Scene::new(1 << 20);
         scene.offer_digest(&names(0), 1, 0);
         scene.offer_digest(&names(0), 2, 400);

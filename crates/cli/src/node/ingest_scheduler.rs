@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn the_disk_is_shared_by_weight_whoever_has_more_connections_or_larger_writes() {
+    fn the_disk_is_shared_by_weight_not_by_connections_or_write_sizes() {
         let genome = ("genome", MIB);
         let mut ratios = Vec::new();
         // A thread that gets no core for a while is as one that pauses.
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_alone_waits_for_nobody() {
+    fn a_lone_application_never_waits() {
         let ingest = ingest(&[("climate", 4)]);
         let (climate, genome) = (ingest.join("climate"), ingest.join("genome"));
         let now = Instant::now();
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn without_sharing_nobody_waits() {
+    fn without_sharing_no_write_waits() {
         let ingest = IngestScheduler::new(None);
         let (climate, genome) = (ingest.join("climate"), ingest.join("genome"));
         climate.wait_for_turn(MIB);

@@ -1,13 +1,13 @@
-//! The maintenance loop checkpoints stripe sets in good time; beside it, leases are renewed, and dead clients expire.
+//! The maintenance loop checkpoints stripe sets in good time; beside it, leases are renewed, dead clients expire, and
+//! the sync scheduler runs.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::Node;
 use super::clients::REATTACH_TIMEOUT;
-use super::fingerprint_lists;
 use super::stripe_owners::OwnerEntry;
+use super::{Node, fingerprint_lists};
 
 pub(super) const TICK: Duration = Duration::from_millis(50);
 /// Received pieces are made durable within this time, so that their senders may forget them.
@@ -91,5 +91,36 @@ impl Node {
                 self.leave(session, &key);
             }
         }
+    }
+}
+
+/// Stripe sets that are checkpointed at a time.
+const CHECKPOINTS: usize = 8;
+
+/// Runs the sync scheduler: while applications share the node, it makes their writes durable, round after round.
+pub(super) fn schedule_syncs(node: &Arc<Node>) {
+    while !node.is_stopping() {
+        if node.ingest.begin_round() {
+            let began = Instant::now();
+            node.make_all_durable();
+            node.ingest.end_round(began.elapsed());
+        }
+    }
+}
+
+impl Node {
+    /// Makes all received pieces durable. A failure stays with the stripe set or the store; the next call of a client
+    /// reports it.
+    fn make_all_durable(&self) {
+        let entries: Vec<_> =
+            self.stripe_sets.all().into_iter().filter(|entry| entry.owner.uncheckpointed_bytes() > 0).collect();
+        for some in entries.chunks(CHECKPOINTS) {
+            std::thread::scope(|threads| {
+                for entry in some {
+                    threads.spawn(|| self.checkpoint(entry, false, None));
+                }
+            });
+        }
+        let _ = self.repository.store().make_durable();
     }
 }

@@ -30,7 +30,6 @@ mod restart;
 mod session_requests;
 mod sessions;
 mod stripe_owners;
-mod sync_scheduler;
 mod traffic;
 mod work_queue;
 mod workers;
@@ -155,7 +154,8 @@ impl Node {
         let node = self.clone();
         threads.push(std::thread::Builder::new().name("leases".into()).spawn(move || maintenance::keep_leases(&node))?);
         let node = self.clone();
-        threads.push(std::thread::Builder::new().name("steward".into()).spawn(move || sync_scheduler::attend(&node))?);
+        threads
+            .push(std::thread::Builder::new().name("sync".into()).spawn(move || maintenance::schedule_syncs(&node))?);
         for (queue, count) in
             [(&self.checkpoints, CHECKPOINT_THREADS), (&self.commits, COMMIT_THREADS), (&self.waits, WAIT_THREADS)]
         {

@@ -52,7 +52,7 @@ impl Monitored for Shown {
             return Err("the node is stopping".into());
         }
         let broken = repository.displaced().map(|why| format!("the node ends: {why}"));
-        let broken = broken.or_else(|| repository.must_be_opened_anew().map(|why| format!("the node restarts: {why}")));
+        let broken = broken.or_else(|| repository.reopen_reason().map(|why| format!("the node restarts: {why}")));
         broken.map_or(Ok(()), Err)
     }
 

@@ -41,7 +41,7 @@ pub(super) fn watch(node: &Arc<Node>, server: &Server) {
         if let Some(why) = node.repository.displaced() {
             end(node, server, &why);
         }
-        let Some(why) = node.repository.must_be_opened_anew().filter(|_| !node.is_asked_to_stop()) else { continue };
+        let Some(why) = node.repository.reopen_reason().filter(|_| !node.is_asked_to_stop()) else { continue };
         tracing::error!(peer = %address, "the node restarts, and clients send again what was not durable: {why}");
         if node.repository.lease().is_lost() {
             server.cut_off();
@@ -53,7 +53,7 @@ pub(super) fn watch(node: &Arc<Node>, server: &Server) {
         }
         log::flush();
         if !node.is_asked_to_stop() {
-            let error = begin_anew(server.listener());
+            let error = restart(server.listener());
             tracing::error!(peer = %address, "could not restart, and ends: {error}");
             log::flush();
             std::process::abort();
@@ -74,7 +74,7 @@ fn end(node: &Arc<Node>, server: &Server, why: &str) -> ! {
 }
 
 /// Returns only when it fails.
-fn begin_anew(listener: &TcpListener) -> std::io::Error {
+fn restart(listener: &TcpListener) -> std::io::Error {
     // The file may have been replaced by a newer one meanwhile; then the link still leads to the old one.
     let program = std::env::current_exe().ok().filter(|program| program.exists());
     let program = program.unwrap_or_else(|| "/proc/self/exe".into());
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_begins_anew_with_its_arguments_and_its_listening_socket() {
+    fn a_node_restarts_with_its_arguments_and_its_listening_socket() {
         for flag in [None, Some("--begin-anew=5")] {
             let given = ["--json", "node"].into_iter().chain(flag).chain(["--listen=host:0", "/st", "--share", "a=1"]);
             let found = arguments(given.map(OsString::from), 9);

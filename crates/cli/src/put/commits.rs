@@ -154,7 +154,7 @@ impl<'a> Commits<'a> {
     pub fn run(mut self, outcomes: Receiver<Vec<Outcome>>, interruption: &Interruption) -> anyhow::Result<Summary> {
         loop {
             match outcomes.recv_timeout(BATCH_AGE) {
-                Ok(told) => told.into_iter().try_for_each(|outcome| self.note(outcome))?,
+                Ok(found) => found.into_iter().try_for_each(|outcome| self.note(outcome))?,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }

@@ -38,7 +38,7 @@ pub struct Worker<'a> {
     outcomes: SyncSender<Vec<Outcome>>,
     buffer: Vec<u8>,
     /// Of the unit under way, as are the bytes.
-    told: Vec<Outcome>,
+    found: Vec<Outcome>,
     unit_bytes: u64,
 }
 
@@ -103,7 +103,7 @@ impl<'a> Worker<'a> {
     pub fn new(shared: Shared<'a>, claim_owner: ClaimOwner, outcomes: SyncSender<Vec<Outcome>>) -> Self {
         let buffer = vec![0; content::READ_BYTES];
         let packer = Packer::new(shared.repository, claim_owner);
-        Worker { packer, shared, outcomes, buffer, told: Vec::new(), unit_bytes: 0 }
+        Worker { packer, shared, outcomes, buffer, found: Vec::new(), unit_bytes: 0 }
     }
 
     /// Whether a file is read although it is as it was when it was put.
@@ -154,24 +154,24 @@ impl<'a> Worker<'a> {
 
     fn hand_over(&mut self) -> Result<(), Stop> {
         for packed in self.packer.take_finished() {
-            self.told.push(told(packed));
+            self.found.push(outcome_of(packed));
         }
-        if self.told.is_empty() {
+        if self.found.is_empty() {
             return Ok(());
         }
-        self.outcomes.send(std::mem::take(&mut self.told)).map_err(|_| Stop::QueueClosed)
+        self.outcomes.send(std::mem::take(&mut self.found)).map_err(|_| Stop::QueueClosed)
     }
 
     fn name(&mut self, directory: &Directory, name: Name) -> Result<(), Stop> {
         let path = || directory.path.join(OsStr::from_bytes(name.name.as_bytes()));
         if let Some(what) = observed::special(name.file_type) {
-            self.told.push(Outcome::Skipped { path: path(), what });
+            self.found.push(Outcome::Skipped { path: path(), what });
             return Ok(());
         }
         match self.visit(directory, &name) {
             Ok(()) => Ok(()),
             Err(FailureSide::Source(error)) => {
-                self.told.push(Outcome::Left { path: path(), why: error.to_string() });
+                self.found.push(Outcome::Left { path: path(), why: error.to_string() });
                 Ok(())
             }
             Err(FailureSide::Store(error)) => Err(Stop::Failed(error)),
@@ -199,7 +199,7 @@ impl<'a> Worker<'a> {
             Some(_) if is_unchanged => {
                 let bytes = if is_symlink { 0 } else { stat.st_size as u64 };
                 self.shared.progress.add(bytes);
-                self.told.push(Outcome::Unchanged { path: name.target.clone(), bytes, read_bytes: 0 });
+                self.found.push(Outcome::Unchanged { path: name.target.clone(), bytes, read_bytes: 0 });
                 Ok(())
             }
             _ if observed::kind(&stat) == Some(FileKind::Symlink) => self.symlink(directory, name, &stat, replaces),
@@ -222,14 +222,14 @@ impl<'a> Worker<'a> {
                 Some(true)
             }
             Replacement::Refused { what } => {
-                self.told.push(Outcome::Left { path: path(directory, name), why: refused(&what) });
+                self.found.push(Outcome::Left { path: path(directory, name), why: refused(&what) });
                 None
             }
         })
     }
 
     fn drop_versions(&mut self, directory: &Directory, name: &Name, dropped: Option<String>) {
-        self.told.extend(dropped.map(|what| Outcome::Dropped { path: path(directory, name), what }));
+        self.found.extend(dropped.map(|what| Outcome::Dropped { path: path(directory, name), what }));
     }
 
     /// Whether the file was seen under another name and becomes a link to that, unless it is one. The last name of another
@@ -248,7 +248,7 @@ impl<'a> Worker<'a> {
             return Ok(false);
         }
         if file.is_some() && file == first.file {
-            self.told.push(Outcome::Unchanged { path: name.target.clone(), bytes: 0, read_bytes: 0 });
+            self.found.push(Outcome::Unchanged { path: name.target.clone(), bytes: 0, read_bytes: 0 });
             return Ok(true);
         }
         let judged = match &name.known {
@@ -265,7 +265,7 @@ impl<'a> Worker<'a> {
             Replacement::Refused { .. } if first.file.is_none() => {
                 self.shared.links.keep(stat, &name.target, file);
                 let (path, target) = (first.path, name.target.clone());
-                self.told.push(Outcome::Link { path, target, replaces: true, is_new: true });
+                self.found.push(Outcome::Link { path, target, replaces: true, is_new: true });
                 return Ok(false);
             }
             Replacement::Refused { what } => {
@@ -275,13 +275,13 @@ impl<'a> Worker<'a> {
                          (--replace drops them)",
                         shown::path(&first.path)
                     );
-                    self.told.push(Outcome::Incomplete { path: path(directory, name), why });
+                    self.found.push(Outcome::Incomplete { path: path(directory, name), why });
                 }
                 return Ok(false);
             }
         };
         let (path, target, is_new) = (name.target.clone(), first.path, name.known.is_none());
-        self.told.push(Outcome::Link { path, target, replaces, is_new });
+        self.found.push(Outcome::Link { path, target, replaces, is_new });
         Ok(true)
     }
 
@@ -292,7 +292,7 @@ impl<'a> Worker<'a> {
         let attributes = observed::attributes(stat, FileKind::Symlink, extended);
         let attributes = Attributes { target: target.into_bytes(), ..attributes };
         let change = Change::Make { path: name.target.clone(), attributes };
-        self.told.push(Outcome::Change(Box::new(Ready::plain(change, replaces, name.known.is_none()))));
+        self.found.push(Outcome::Change(Box::new(Ready::plain(change, replaces, name.known.is_none()))));
         Ok(())
     }
 
@@ -303,7 +303,7 @@ impl<'a> Worker<'a> {
             if observed::kind(&before) != Some(FileKind::Regular) {
                 // Replaced since it was listed.
                 let what = observed::special(FileType::from_raw_mode(before.st_mode)).unwrap_or("a directory by now");
-                self.told.push(Outcome::Skipped { path: path(directory, name), what });
+                self.found.push(Outcome::Skipped { path: path(directory, name), what });
                 return Ok(());
             }
             if name.known.is_none() && self.is_another_name(directory, &before, name, replaces, false)? {
@@ -312,7 +312,7 @@ impl<'a> Worker<'a> {
             if self.shared.dry_run {
                 let (path, bytes) = (name.target.clone(), before.st_size as u64);
                 self.shared.progress.add(bytes);
-                self.told.push(Outcome::Planned { path, bytes, is_new: name.known.is_none() });
+                self.found.push(Outcome::Planned { path, bytes, is_new: name.known.is_none() });
                 return Ok(());
             }
             if let Some(head) = name.known.as_ref().and_then(|known| known.head.as_ref())
@@ -332,7 +332,7 @@ impl<'a> Worker<'a> {
                 continue;
             }
             if !is_stable {
-                self.told.push(Outcome::Changing { path: path(directory, name) });
+                self.found.push(Outcome::Changing { path: path(directory, name) });
             }
             return self.end(directory, name, &file, &before, bytes, replaces);
         }
@@ -381,7 +381,7 @@ impl<'a> Worker<'a> {
     ) -> Vec<(Vec<u8>, Vec<u8>)> {
         found.unwrap_or_else(|error| {
             let why = format!("stored without extended attributes: {error}");
-            self.told.push(Outcome::Incomplete { path, why });
+            self.found.push(Outcome::Incomplete { path, why });
             Vec::new()
         })
     }
@@ -411,7 +411,7 @@ fn replaces(stat: &Stat, name: &Name) -> bool {
 /// Makes the outcome of a file whose content is stored, as a change if there is one. With unchanged content a version
 /// is made all the same when the file looks different: the one before keeps its attributes. Marks of a mere touch make
 /// none.
-fn told(packed: Packed<Tag>) -> Outcome {
+fn outcome_of(packed: Packed<Tag>) -> Outcome {
     let Packed { tag, built, content } = packed;
     let Tag { target, attributes, replaces, is_new, known, bytes } = tag;
     let known = known.filter(|known| !replaces && known.root == built.root && known.size == built.length);

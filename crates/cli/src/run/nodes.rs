@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_killed_at_the_end_is_told_from_one_that_failed() {
+    fn a_node_that_is_killed_at_the_end_differs_from_one_that_failed() {
         let start = |command: &str| Command::new("sh").args(["-c", command]).spawn().unwrap();
         assert!(stop(start("exec sleep 60"), true).unwrap().is_some());
         assert!(stop(start("exit 0"), false).unwrap().is_none());

@@ -3,8 +3,9 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 
+use random::Random;
+
 use super::node::Node;
-use super::random::Random;
 use super::runner::{Store, command};
 
 fn signal(process: &Child, signal: i32) {

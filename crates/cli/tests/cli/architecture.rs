@@ -4,18 +4,19 @@ use std::process::Command;
 
 use serde_json::Value;
 
-const MAY_USE: [(&str, &[&str]); 15] = [
+const MAY_USE: [(&str, &[&str]); 16] = [
+    ("random", &[]),
     ("format", &[]),
     ("policy", &[]),
     ("segment", &["format", "policy"]),
-    ("store", &["format"]),
+    ("store", &["format", "random"]),
     ("catalog", &["format"]),
     ("repository", &["format", "segment", "store", "catalog"]),
     ("transfer", &["format", "store", "catalog"]),
     ("address", &["catalog", "repository", "transfer"]),
     ("monitoring", &[]),
     ("gate", &["monitoring", "policy"]),
-    ("simulator", &["policy"]),
+    ("simulator", &["policy", "random"]),
     ("diffusion", &["policy"]),
     (
         "cli",

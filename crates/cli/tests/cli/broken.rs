@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use random::Random;
+
 use super::node::Node;
-use super::random::Random;
 use super::runner::{Store, run};
 use super::snapshot::{assert_same, snapshot};
 
@@ -247,7 +248,7 @@ fn a_forced_put_reads_and_heals_all_files() {
 }
 
 #[test]
-fn a_forced_put_heals_damage_that_nobody_has_read() {
+fn a_forced_put_heals_damage_that_was_never_read() {
     let store = with_tree();
     let source = store.path("source");
     flip(&container_of_a_file(&store), 150_000);

@@ -27,7 +27,7 @@ fn attached(node: &Node, client: u64) -> (Client, Request) {
 }
 
 #[test]
-fn answers_that_nobody_reads_stay_within_the_bound_while_an_honest_reader_goes_on() {
+fn unread_answers_stay_within_the_bound_while_an_honest_reader_goes_on() {
     let store = Store::new();
     let node = Node::of(&store);
     let deaf: Vec<Client> = (0..DEAF)
@@ -46,7 +46,7 @@ fn answers_that_nobody_reads_stay_within_the_bound_while_an_honest_reader_goes_o
 }
 
 #[test]
-fn those_who_do_not_say_who_they_are_keep_nobody_out() {
+fn connections_without_a_hello_keep_no_client_out() {
     let store = Store::new();
     let node = Node::with_open_files(&store, 256 + 40);
     let address = format!("thalweg://{}::", node.address);

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use super::random::Random;
+use random::Random;
+
 use super::runner::{Store, run};
 
 fn with_files(names: &[&str]) -> Store {

@@ -183,7 +183,7 @@ fn stop_reading(client: &mut Client, session: SessionId) {
 }
 
 #[test]
-fn a_client_that_does_not_read_delays_nobody() {
+fn a_client_that_does_not_read_delays_no_other() {
     assert_no_later(beside_a_client_that_does_not_read);
 }
 

@@ -90,7 +90,7 @@ fn a_session_is_left_alone_by_all_that_have_no_key_of_it() {
 }
 
 #[test]
-fn whoever_joins_a_session_takes_its_own_handle_off_and_no_other() {
+fn a_client_removes_its_own_handle_of_a_session_and_no_other() {
     let store = Store::new();
     let node = Node::of(&store);
     let mut owner = Client::greet(&node.address, 1);
@@ -143,7 +143,7 @@ fn keys_of_handles_hold_after_their_node_was_started_again() {
 }
 
 #[test]
-fn a_key_that_nobody_chose_opens_nothing() {
+fn an_unknown_key_opens_nothing() {
     let store = Store::new();
     let node = Node::of(&store);
     let mut client = Client::greet(&node.address, 1);

@@ -16,11 +16,11 @@ use format::{
     Attributes, Block, BlockKind, Change, ContainerId, Entry, EntryKind, FileId, Fingerprint, HandleKey, Page, Root,
     Run, SegmentAddress, SessionId, StorePath, VersionRecord, page_digest,
 };
+use random::Random;
 use segment::{BlockBuilder, fingerprint, names_digest};
 use transfer::Connection;
 use transfer::message::{Extent, Reply, Request};
 
-use super::random::Random;
 use super::runner::{Store, command, run};
 
 const ATTACKERS: u64 = 6;

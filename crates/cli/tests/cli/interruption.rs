@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use super::random::Random;
+use random::Random;
+
 use super::runner::{Run, Store, command, run};
 use super::snapshot::{assert_same, snapshot};
 

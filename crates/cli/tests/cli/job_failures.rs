@@ -22,7 +22,7 @@ fn reported(address: &str, job: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_file_that_was_reported_as_failed_is_told_of_until_its_job_has_stored_or_deleted_it() {
+fn a_failed_file_is_reported_until_its_job_has_stored_or_deleted_it() {
     let store = Store::new();
     let node = Node::of(&store);
     // Its job is "job".

@@ -4,8 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use random::Random;
+
 use super::node::Node;
-use super::random::Random;
 use super::runner::{Store, run};
 
 /// Two files, the second beginning as the first does: their segments share a block.
@@ -149,4 +150,19 @@ fn what_belongs_to_a_copy_that_went_on_apart_is_known_after_a_failed_get_or_veri
 fn copy_folder(from: &Path, to: &Path) {
     let copied = std::process::Command::new("cp").arg("-a").args([from, to]).status().unwrap();
     assert!(copied.success());
+}
+
+/// The container is cut between two blocks: no byte that is left says that there was more.
+#[test]
+fn collect_has_the_journal_hold_again_what_a_cut_container_held() {
+    let (store, source) = with_shared_block();
+    let container = store.containers().remove(0);
+    fs::OpenOptions::new().write(true).open(container).unwrap().set_len(96).unwrap();
+    store.try_verb("verify", &[]).expect(3);
+    put(&source, &store.address("again"), &[]);
+    assert!(store.verb("collect", &[]).text().contains("the journal had lost"), "what was mended is said");
+    store.verb("verify", &["--data"]);
+    fs::remove_file(store.directory().join("catalog.sqlite")).unwrap();
+    store.verb("verify", &["--rebuild-catalog"]);
+    assert_stored(&store, &source, &["a", "ab"]);
 }

@@ -194,7 +194,7 @@ fn when_the_asked_connection_ends_the_next_is_asked_and_answers() {
 }
 
 #[test]
-fn nobody_waits_for_ever_for_names_that_do_not_come() {
+fn waits_for_fingerprints_that_do_not_come_end() {
     let store = Store::new();
     let node = Node::of(&store);
     let clients = clients(&node, 2);

@@ -80,7 +80,7 @@ impl Node {
     }
 
     /// Whether the process runs its program again.
-    pub fn has_begun_anew(&self) -> bool {
+    pub fn has_restarted(&self) -> bool {
         let given = std::fs::read(format!("/proc/{}/cmdline", self.process.id())).unwrap_or_default();
         given.split(|byte| *byte == 0).any(|argument| argument.starts_with(b"--begin-anew"))
     }

@@ -6,9 +6,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use random::Random;
 use tempfile::TempDir;
 
-use super::random::Random;
 use super::runner::{Run, run};
 
 /// An ordinary user, whom the machine need not know by name.

@@ -5,7 +5,8 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::random::Random;
+use random::Random;
+
 use super::runner::{Store, run};
 
 const SECRET: &str = "of another user";
@@ -44,7 +45,7 @@ fn nothing_outside_a_store_is_written_through_a_link() {
 }
 
 #[test]
-fn a_pipe_in_the_place_of_a_file_is_refused_and_holds_up_nobody() {
+fn a_pipe_in_the_place_of_a_file_is_refused_and_blocks_no_reader() {
     for name in ["store.toml", "catalog.sqlite"] {
         let store = Store::new();
         let at = store.directory().join(name);

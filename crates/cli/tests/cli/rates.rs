@@ -3,8 +3,9 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use random::Random;
+
 use super::node::Node;
-use super::random::Random;
 use super::runner::{Store, run};
 
 /// How long a command takes at least that moves so many bytes at so many a second, but for the first burst.

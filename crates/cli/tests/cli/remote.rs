@@ -2,10 +2,13 @@
 
 use std::ffi::OsString;
 use std::fs;
+use std::process::Stdio;
+use std::time::Duration;
+
+use random::Random;
 
 use super::node::Node;
-use super::random::Random;
-use super::runner::{Run, Store, run};
+use super::runner::{Run, Store, command, run};
 use super::snapshot::{assert_same, snapshot};
 
 impl Node {
@@ -46,4 +49,29 @@ fn a_tree_goes_to_a_node_and_comes_back() {
     assert_eq!(run(&["stats", &address, "--json"]).expect(0).json()["files"], 50);
     run(&["verify", &address]).expect(2);
     node.at("ls", "nothing", &[]).expect(1);
+}
+
+/// One line says so, not one for each file.
+#[test]
+fn a_get_whose_node_goes_away_ends_with_what_it_has() {
+    let store = Store::new();
+    let node = Node::of(&store);
+    let (source, copy) = (store.path("source"), store.path("copy"));
+    fs::create_dir_all(&source).unwrap();
+    let mut random = Random::new(13);
+    for file in 0..60 {
+        fs::write(source.join(file.to_string()), random.bytes(300_000)).unwrap();
+    }
+    run(&["put".as_ref(), source.as_os_str(), &node.address("t")]).expect(0);
+    let address = node.address("t");
+    let get = ["get".as_ref(), "--limit-download".as_ref(), "4M".as_ref(), address.as_os_str(), copy.as_os_str()];
+    let child = command(&get).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while fs::read_dir(&copy).map_or(0, |names| names.count()) < 3 {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    drop(node);
+    let ended = Run::from(child.wait_with_output().unwrap()).expect(1);
+    let last = ended.stderr.lines().last().unwrap();
+    assert!(last.contains("what was fetched until here is whole"), "{}", ended.stderr);
+    assert!(ended.stderr.lines().count() < 6, "{}", ended.stderr);
 }

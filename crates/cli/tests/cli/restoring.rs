@@ -5,7 +5,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::time::Duration;
 
-use super::random::Random;
+use random::Random;
+
 use super::runner::{Store, command, run};
 
 fn get(store: &Store, path: &str, to: &Path, options: &[&str], code: i32) -> super::runner::Run {

@@ -2,19 +2,19 @@
 
 use catalog::Purpose;
 use format::{FingerprintKind, Run};
+use random::Random;
 use segment::fingerprint;
 use store::Answer;
 use transfer::message::{Reply, Request};
 
 use super::bounds::Client;
 use super::node::Node;
-use super::random::Random;
 use super::runner::Store;
 
 /// The end-to-end tests that let puts, jobs and collections run beside each other do not notice when this breaks: it takes
 /// a segment that lives through one rewriting and dies before the next, between a writer's question and its commit.
 #[test]
-fn what_a_writer_was_told_of_is_found_after_a_second_rewriting_without_it() {
+fn segments_a_writer_relies_on_are_found_after_a_second_rewriting_without_them() {
     let mut random = Random::new(31);
     let store = Store::new();
     let source = store.path("source");

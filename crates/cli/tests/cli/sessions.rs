@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use catalog::Join;
 use format::{HandleKey, StorePath};
+use random::Random;
 use repository::{Access, Budget, Repository, Source, StripeOwner, WriteOrigin};
 use store::ClaimOwner;
 
-use super::random::Random;
 use super::runner::{Store, run};
 
 /// A session of `out` that has written and checkpointed `content`, and whose writer then went away.
@@ -167,7 +167,7 @@ fn the_newest_of_several_sessions_is_recovered_unless_one_is_named() {
 }
 
 #[test]
-fn a_session_nobody_wants_is_dropped() {
+fn an_unwanted_session_is_dropped() {
     let store = Store::new();
     interrupted(&store, b"unwanted");
     store.at("recover", "out", &["--discard"]);

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use random::Random;
+
 use super::node::Node;
-use super::random::Random;
 use super::runner::{Run, Store, command, run};
 
 const CATALOG: [&str; 3] = ["catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm"];

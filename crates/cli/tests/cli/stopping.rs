@@ -36,7 +36,7 @@ fn assert_gone(node: &mut Node, since: Instant, when: &str) {
 }
 
 #[test]
-fn a_node_that_is_asked_to_stop_while_it_begins_anew_ends() {
+fn a_node_that_is_asked_to_stop_while_it_restarts_ends() {
     let store = Store::new();
     std::fs::write(store.path("kept"), "content").unwrap();
     for step in 0..24 {
@@ -62,7 +62,7 @@ fn a_node_whose_store_cannot_be_opened_again_ends_when_it_is_asked_to_stop() {
     std::fs::rename(&settings, &aside).unwrap();
     notice(&node);
     let deadline = Instant::now() + STOP_TIMEOUT;
-    while !node.has_begun_anew() {
+    while !node.has_restarted() {
         assert!(Instant::now() < deadline, "it did not begin anew");
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -63,7 +63,7 @@ fn a_result_that_cannot_be_written_is_an_error_and_a_summary_is_none() {
 }
 
 #[test]
-fn directories_that_nobody_gave_a_time_have_that_of_their_fetching() {
+fn directories_without_a_time_have_that_of_their_fetching() {
     let store = Store::new();
     fs::write(store.path("file"), "content").unwrap();
     store.put(&store.path("file"), "made/on/the/way/file").expect(0);

@@ -3,7 +3,8 @@
 
 use std::fs;
 
-use super::random::Random;
+use random::Random;
+
 use super::runner::{Run, Store, run};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];

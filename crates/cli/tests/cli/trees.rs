@@ -8,7 +8,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use super::random::Random;
+use random::Random;
+
 use super::runner::{Store, run};
 use super::snapshot::{Content, assert_same, snapshot};
 

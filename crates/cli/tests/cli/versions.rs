@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use super::random::Random;
+use random::Random;
+
 use super::runner::{Store, run};
 
 /// A store whose file `f` has these contents as its versions.

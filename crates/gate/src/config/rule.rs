@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rpc_calls_say_is_told_apart() {
+    fn rpc_calls_are_classified() {
         let facts =
             Facts { uid: Some(1), gid: Some(2), export: Some("/climate"), volume: Some("v"), ..Facts::default() };
         type Change = fn(&mut Rule);

@@ -45,7 +45,7 @@ pub struct Settings {
 pub struct Link {
     exchange: RefCell<Exchange>,
     servers: RefCell<Servers>,
-    told: RefCell<HashMap<Refusal, Instant>>,
+    logged: RefCell<HashMap<Refusal, Instant>>,
     began: Instant,
 }
 
@@ -55,7 +55,7 @@ impl Link {
         Link {
             exchange: RefCell::new(Exchange::new(me, None, 0)),
             servers: RefCell::default(),
-            told: RefCell::default(),
+            logged: RefCell::default(),
             began: Instant::now(),
         }
     }
@@ -137,8 +137,9 @@ impl Link {
                 Action::Send(packet) => packets.push(packet),
                 Action::Served { except, application, bytes } => {
                     let servers = self.servers.borrow();
-                    let told = servers.iter().filter(|(name, _)| except.as_ref() != Some(name));
-                    told.filter_map(|(_, server)| server.upgrade())
+                    let others = servers.iter().filter(|(name, _)| except.as_ref() != Some(name));
+                    others
+                        .filter_map(|(_, server)| server.upgrade())
                         .for_each(|server| server.served_at_other_servers(&application, bytes));
                 }
             }
@@ -147,9 +148,9 @@ impl Link {
     }
 
     fn tell(&self, refusal: Refusal, from: SocketAddr) {
-        let mut told = self.told.borrow_mut();
-        if told.get(&refusal).is_none_or(|last| last.elapsed() >= SILENCE) {
-            told.insert(refusal, Instant::now());
+        let mut logged = self.logged.borrow_mut();
+        if logged.get(&refusal).is_none_or(|last| last.elapsed() >= SILENCE) {
+            logged.insert(refusal, Instant::now());
             tracing::warn!(peer = %from, "exchange: {refusal}");
         }
     }

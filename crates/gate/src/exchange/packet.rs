@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_version_is_told_from_damage() {
+    fn a_newer_version_is_distinguished_from_damage() {
         let mut bytes = sample(1).encode(None);
         bytes[4] = 1;
         assert_eq!(Packet::decode(&bytes, None), Err(Refusal::TooNew));
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_and_forgetful_peers_are_told_apart() {
+    fn strangers_and_forgetful_peers_are_distinguished() {
         let (ours, theirs) = (Key::from_secret("river"), Key::from_secret("lake"));
         let packet = sample(2);
         assert_eq!(Packet::decode(&packet.encode(Some(&theirs)), Some(&ours)), Err(Refusal::Forged));

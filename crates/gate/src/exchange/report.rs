@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_new_is_told_and_of_all_servers_together() {
+    fn packets_carry_changes_of_all_servers_together() {
         let mut report = Report::default();
         assert_eq!(report.observe(&"left".into(), &charged(&[("a", 10), ("b", 0)])), charged(&[("a", 10)]));
         assert_eq!(report.observe(&"right".into(), &charged(&[("a", 5)])), charged(&[("a", 5)]));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_whose_counters_begin_anew_charges_what_it_shows() {
+    fn a_server_whose_counters_restart_charges_what_they_show() {
         let mut report = Report::default();
         report.observe(&"left".into(), &charged(&[("a", 100)]));
         assert_eq!(report.observe(&"left".into(), &charged(&[("a", 30)])), charged(&[("a", 30)]));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_is_repeated_twice_and_then_no_more() {
+    fn entries_are_repeated_twice_and_then_no_more() {
         let mut report = Report::default();
         report.observe(&"left".into(), &charged(&[("a", 1)]));
         assert_eq!(report.tell(true).len(), 1);

@@ -1,5 +1,7 @@
 //! Whole histories of several gates in one thread: a network that loses, doubles and delays, from one seed.
 
+use random::Random;
+
 use super::*;
 
 const INTERVAL_MS: u64 = 25;
@@ -33,25 +35,13 @@ fn served(actions: &[Action], name: &str) -> u64 {
     bytes.sum()
 }
 
-/// splitmix64.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % limit
-    }
-}
-
 /// Gates with a server each, and packets under way: arrival time, destination, content.
 struct World {
     gates: Vec<Exchange>,
     charged: Vec<[u64; 2]>,
     heard: Vec<[u64; 2]>,
     under_way: Vec<(u64, usize, Vec<u8>)>,
-    dice: Dice,
+    dice: Random,
     now_ms: u64,
 }
 
@@ -69,7 +59,7 @@ impl World {
             charged: vec![[0; 2]; count],
             heard: vec![[0; 2]; count],
             under_way: Vec::new(),
-            dice: Dice(seed),
+            dice: Random::new(seed),
             now_ms: 0,
         }
     }

@@ -9,8 +9,8 @@ const MAX_NAMED: usize = 8;
 
 /// Returns the line, or none when nothing happened: an idle gate is silent.
 pub fn line(status: &Status) -> Option<String> {
-    let mut busy: Vec<_> = status.applications.iter().filter(|application| application.got > 0.0).collect();
-    busy.sort_by(|a, b| b.got.total_cmp(&a.got).then_with(|| a.name.cmp(&b.name)));
+    let mut busy: Vec<_> = status.applications.iter().filter(|application| application.achieved > 0.0).collect();
+    busy.sort_by(|a, b| b.achieved.total_cmp(&a.achieved).then_with(|| a.name.cmp(&b.name)));
     let bytes_per_s: f64 = busy.iter().map(|a| a.recent.up_bytes_per_s + a.recent.down_bytes_per_s).sum();
     let mut line = format!("{:.0} s, {}", status.window_s, speed(bytes_per_s));
     for application in busy.iter().take(MAX_NAMED) {
@@ -20,7 +20,7 @@ pub fn line(status: &Status) -> Option<String> {
             line,
             "; {} {:.1} % of {:.1} %, {} read, {} written",
             application.name,
-            application.got * 100.0,
+            application.achieved * 100.0,
             application.wanted * 100.0,
             speed(recent.down_bytes_per_s),
             speed(recent.up_bytes_per_s),
@@ -51,10 +51,10 @@ mod tests {
     use super::super::window::Recent;
     use super::*;
 
-    fn busy(name: &str, got: f64) -> ApplicationStatus {
+    fn busy(name: &str, achieved: f64) -> ApplicationStatus {
         let p99 = Some(Duration::from_micros(12_300));
-        let recent = Recent { up_bytes_per_s: got * 100e6, down_bytes_per_s: 1e6, p99, ..Recent::default() };
-        ApplicationStatus { got, wanted: 0.5, recent, ..application(name, 1) }
+        let recent = Recent { up_bytes_per_s: achieved * 100e6, down_bytes_per_s: 1e6, p99, ..Recent::default() };
+        ApplicationStatus { achieved, wanted: 0.5, recent, ..application(name, 1) }
     }
 
     fn status(applications: Vec<ApplicationStatus>) -> Status {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_that_nobody_uses_is_silent_and_a_crowd_is_counted() {
+    fn an_idle_gate_is_silent_and_a_crowd_is_counted() {
         assert_eq!(line(&status(vec![application("idle", 1)])), None);
         let crowd = (0..20).map(|number| busy(&number.to_string(), 0.05)).collect();
         assert!(line(&status(crowd)).unwrap().ends_with("; 12 more"));

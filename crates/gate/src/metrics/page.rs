@@ -57,8 +57,8 @@ impl Page {
         });
         let help = "Part of the bandwidth due by the weights of those that wanted some in the last seconds.";
         self.by_application(status, "share_wanted_ratio", "gauge", help, |a| a.wanted);
-        let help = "Part of the bandwidth that was got in the last seconds.";
-        self.by_application(status, "share_got_ratio", "gauge", help, |a| a.got);
+        let help = "Part of the bandwidth that was achieved in the last seconds.";
+        self.by_application(status, "share_achieved_ratio", "gauge", help, |a| a.achieved);
     }
 
     fn by_application(

@@ -3,9 +3,9 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use policy::fairness::target_shares::{Claim, target_shares};
 use serde_json::{Value, json};
 
-use super::demand::{Claim, wanted};
 use super::window::{Recent, Window};
 use crate::exchange::Traffic;
 use crate::upstream_scheduler::UploadCounts;
@@ -42,7 +42,7 @@ pub struct ApplicationStatus {
     pub recent: Recent,
     /// Parts of a whole of 1, over the window. All are zero while nothing is charged.
     pub wanted: f64,
-    pub got: f64,
+    pub achieved: f64,
 }
 
 /// A histogram as it is now: upper ends of buckets, and their counts.
@@ -84,10 +84,10 @@ pub(super) fn share_out(applications: &mut [ApplicationStatus], window: &Window)
         return;
     }
     for application in applications.iter_mut() {
-        application.got = application.recent.charged_bytes as f64 / whole as f64;
+        application.achieved = application.recent.charged_bytes as f64 / whole as f64;
     }
     let claims: Vec<Claim> = applications.iter().map(ApplicationStatus::claim).collect();
-    for (application, part) in applications.iter_mut().zip(wanted(&claims)) {
+    for (application, part) in applications.iter_mut().zip(target_shares(&claims)) {
         application.wanted = part;
     }
 }
@@ -95,7 +95,7 @@ pub(super) fn share_out(applications: &mut [ApplicationStatus], window: &Window)
 impl ApplicationStatus {
     fn claim(&self) -> Claim {
         let is_eager = self.recent.outstanding >= EAGER;
-        let demand = if is_eager { None } else { Some(self.got) };
+        let demand = if is_eager { None } else { Some(self.achieved) };
         Claim { weight: self.weight, group: self.group.clone(), demand }
     }
 
@@ -106,7 +106,7 @@ impl ApplicationStatus {
             "weight": self.weight,
             "group": self.group.as_ref().map(|(name, _)| &**name),
             "wanted": self.wanted,
-            "got": self.got,
+            "achieved": self.achieved,
             "outstanding": recent.outstanding,
             "read_bytes_per_s": recent.down_bytes_per_s,
             "written_bytes_per_s": recent.up_bytes_per_s,
@@ -192,7 +192,7 @@ pub(super) mod tests {
             waits: distribution(),
             recent: Recent::default(),
             wanted: 0.0,
-            got: 0.0,
+            achieved: 0.0,
         }
     }
 
@@ -213,16 +213,16 @@ pub(super) mod tests {
     fn who_is_always_waiting_wants_its_weight_and_who_is_not_what_it_got() {
         let mut applications = [application("climate", 3), application("genome", 1), application("login", 8)];
         share_out(&mut applications, &window(&[("climate", 500, true), ("genome", 400, true), ("login", 100, false)]));
-        let upstream = applications.map(|application| (application.wanted, application.got));
+        let upstream = applications.map(|application| (application.wanted, application.achieved));
         let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
         let expected = [(0.675, 0.5), (0.225, 0.4), (0.1, 0.1)];
         assert!(upstream.iter().zip(&expected).all(|(a, b)| near(a.0, b.0) && near(a.1, b.1)), "{upstream:?}");
     }
 
     #[test]
-    fn while_nothing_is_charged_nobody_wants_or_gets() {
+    fn while_nothing_is_charged_shares_are_zero() {
         let mut applications = [application("climate", 3)];
         share_out(&mut applications, &window(&[("climate", 0, true)]));
-        assert_eq!((applications[0].wanted, applications[0].got), (0.0, 0.0));
+        assert_eq!((applications[0].wanted, applications[0].achieved), (0.0, 0.0));
     }
 }

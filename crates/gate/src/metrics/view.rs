@@ -42,7 +42,7 @@ fn applications(status: &Status, history: &History) -> Table {
         ("read in all", Kind::Bytes),
     ];
     let mut all: Vec<&ApplicationStatus> = status.applications.iter().collect();
-    all.sort_by(|a, b| b.got.total_cmp(&a.got).then_with(|| a.name.cmp(&b.name)));
+    all.sort_by(|a, b| b.achieved.total_cmp(&a.achieved).then_with(|| a.name.cmp(&b.name)));
     Table { title: "Applications", columns, rows: all.into_iter().map(|one| application(one, history)).collect() }
 }
 
@@ -53,7 +53,7 @@ fn application(application: &ApplicationStatus, history: &History) -> Vec<Cell> 
         Cell::text(&application.name),
         Cell::count(application.weight.into()),
         number(application.wanted),
-        number(application.got),
+        number(application.achieved),
         number(recent.up_bytes_per_s),
         number(recent.down_bytes_per_s),
         Cell::Plot(rates.written),

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn callers_are_told_by_each_kind_of_credentials() {
+    fn callers_are_identified_by_each_kind_of_credentials() {
         let none = Caller::default();
         let cases = [
             (AUTH_SYS, words(&[99, 3, 0x61626300, 11, 12, 1, 77]), caller(11, 12)),

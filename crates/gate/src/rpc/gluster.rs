@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_dictionary_names_no_volume_and_harms_nobody() {
+    fn a_damaged_dictionary_names_no_volume() {
         let whole = dictionary(&[("volfile-key", "data"), ("remote-subvolume", "brick")]);
         for cut in 0..whole.len() {
             let _ = volume(&whole[..cut]);

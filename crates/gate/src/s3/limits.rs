@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crowd_is_limited_and_whoever_leaves_makes_room() {
+    fn connections_are_limited_and_one_that_ends_makes_room() {
         let connections = Connections::default();
         let first = connections.admit_up_to(2).expect("there is room");
         let _second = connections.admit_up_to(2).expect("there is room");

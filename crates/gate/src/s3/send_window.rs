@@ -224,7 +224,7 @@ impl SendWindow {
 
     async fn next_look(&self, server: &Wire, upstream: &UpstreamScheduler, wait_ns: u64) -> Time {
         let clock = upstream.clock();
-        if server.is_told() {
+        if server.reports_acknowledged() {
             tokio::select! {
                 biased;
                 () = server.acknowledges() => {}

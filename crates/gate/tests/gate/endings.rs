@@ -133,7 +133,7 @@ fn half_a_head_reaches_the_server_with_its_end() {
 }
 
 #[test]
-fn nobody_behind_the_gate_is_a_reset_and_a_server_that_comes_back_is_served() {
+fn a_gate_without_a_server_resets_and_serves_when_it_returns() {
     // Bound, so that no other test gets the port, but not listening.
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
     rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("a port");

@@ -8,6 +8,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use random::Random;
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 
@@ -150,12 +151,5 @@ pub fn content_length(head: &str) -> usize {
 
 /// Bytes that look different everywhere.
 pub fn content(length: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    std::iter::repeat_with(next).take(length).collect()
+    Random::new(seed).bytes(length)
 }

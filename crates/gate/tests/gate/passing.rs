@@ -108,7 +108,7 @@ fn pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
-fn a_client_may_wait_to_be_told_to_continue() {
+fn a_client_may_wait_for_100_continue() {
     let address = server(|mut stream| {
         read_head(&mut stream)?;
         stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;

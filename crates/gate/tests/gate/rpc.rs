@@ -325,7 +325,7 @@ fn a_stream_without_records_is_closed_and_others_live_on() {
 }
 
 #[test]
-fn a_client_that_does_not_drain_holds_up_nobody_else() {
+fn a_client_that_does_not_drain_delays_no_other() {
     let stage = Stage::new("sfq-depth", 256 << 10);
     let (mut slow, mut its_server) = stage.connect();
     let (mut quick, mut server) = stage.connect();

@@ -296,7 +296,7 @@ fn a_full_budget_does_not_stop_the_replies_that_free_it() {
 }
 
 #[test]
-fn records_that_are_declared_and_do_not_come_stop_nobody() {
+fn declared_records_that_do_not_come_delay_no_other() {
     let (gate, _) = gate(server(answer_light), "");
     for declared in [(64 * MIB - 4) as u32, (8 * MIB) as u32, (30 * MIB) as u32] {
         let begun = [&(declared | 1 << 31).to_be_bytes()[..], &message(1, WRITE, 1, declared - 200)].concat();

@@ -146,7 +146,7 @@ fn downloads_share_by_weight() {
 }
 
 #[test]
-fn a_client_that_reads_nothing_holds_up_nobody() {
+fn a_client_that_reads_nothing_delays_no_other() {
     let gate = Gate::before(paced(Disk::new(400e6)), APPLICATIONS);
     let asleep: Vec<TcpStream> = (0..30)
         .map(|_| {

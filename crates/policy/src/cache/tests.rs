@@ -2,23 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use random::Random;
+
 use super::{Eviction, Holding, Index, ItemId, WorkerId};
-
-/// xorshift64*, as in `eviction`, apart from it.
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as usize % limit
-    }
-}
 
 /// Misses of one cache of `capacity` items of one byte.
 fn misses(eviction: Eviction, capacity: u64, items: usize, trace: &[usize]) -> usize {
@@ -64,11 +50,11 @@ fn fewest_misses(capacity: usize, trace: &[usize]) -> usize {
 
 /// Alternately uniform, skewed and cyclic.
 fn trace(dice: &mut Random, items: usize, length: usize) -> Vec<usize> {
-    let kind = dice.below(3);
+    let kind = dice.index(3);
     (0..length)
         .map(|at| match kind {
-            0 => dice.below(items),
-            1 => dice.below(items).min(dice.below(items)).min(dice.below(items)),
+            0 => dice.index(items),
+            1 => dice.index(items).min(dice.index(items)).min(dice.index(items)),
             _ => at % items,
         })
         .collect()
@@ -80,7 +66,7 @@ fn trace(dice: &mut Random, items: usize, length: usize) -> Vec<usize> {
 fn no_eviction_beats_belady_and_lru_and_fifo_keep_their_competitive_bound() {
     for seed in 0..120 {
         let mut dice = Random::new(seed);
-        let (items, k) = (4 + dice.below(30), 2 + dice.below(12));
+        let (items, k) = (4 + dice.index(30), 2 + dice.index(12));
         let trace = trace(&mut dice, items, 400);
         let optimum = fewest_misses(k, &trace);
         for eviction in Eviction::ALL {
@@ -102,7 +88,7 @@ fn no_eviction_beats_belady_and_lru_and_fifo_keep_their_competitive_bound() {
 fn lru_is_a_list_with_the_last_used_at_its_end() {
     for seed in 0..60 {
         let mut dice = Random::new(seed);
-        let (items, capacity) = (2 + dice.below(40), 1 + dice.below(20));
+        let (items, capacity) = (2 + dice.index(40), 1 + dice.index(20));
         let trace = trace(&mut dice, items, 500);
         let (mut list, mut expected): (Vec<usize>, usize) = (Vec::new(), 0);
         for &item in &trace {
@@ -151,8 +137,8 @@ fn size_aware_lets_the_large_go_for_the_small() {
 fn the_index_agrees_with_plain_maps() {
     for seed in 0..40 {
         let mut dice = Random::new(seed);
-        let mut index = Index::new(Eviction::ALL[dice.below(5)], seed);
-        let mut sizes: Vec<u64> = (0..20).map(|_| 1 + dice.below(9) as u64).collect();
+        let mut index = Index::new(Eviction::ALL[dice.index(5)], seed);
+        let mut sizes: Vec<u64> = (0..20).map(|_| 1 + dice.index(9) as u64).collect();
         for &bytes in &sizes {
             index.add_item(bytes);
         }
@@ -161,10 +147,10 @@ fn the_index_agrees_with_plain_maps() {
             index.add_worker(70);
         }
         for step in 0..600 {
-            let (at, item) = (dice.below(12), dice.below(20) as u32);
+            let (at, item) = (dice.index(12), dice.index(20) as u32);
             act(&mut dice, &mut index, &mut model[at], WorkerId(at as u32), ItemId(item));
-            if dice.below(16) == 0 {
-                sizes[item as usize] = dice.below(12) as u64;
+            if dice.index(16) == 0 {
+                sizes[item as usize] = dice.index(12) as u64;
                 index.resize(ItemId(item), sizes[item as usize]);
             }
             compare(&index, &model, &sizes, ItemId(item), &format!("seed {seed} step {step}"));
@@ -173,7 +159,7 @@ fn the_index_agrees_with_plain_maps() {
 }
 
 fn act(dice: &mut Random, index: &mut Index, held: &mut BTreeMap<u32, Holding>, worker: WorkerId, item: ItemId) {
-    match (held.get(&item.0), dice.below(8)) {
+    match (held.get(&item.0), dice.index(8)) {
         (None, 0) => {
             let mut gone: Vec<u32> = index.remove_worker(worker).iter().map(|item| item.0).collect();
             gone.sort_unstable();

@@ -31,7 +31,9 @@ pub fn allocate(rates: &[f64], claims: &[Claim]) -> Vec<f64> {
             let satisfied = at_level[index] >= claims[index].demand - tolerance;
             frozen[index] = satisfied || !is_feasible(rates, claims, &more, 1e-7 * scale);
         }
-        given = at_level;
+        // A want passes that exceeds what the servers carry by the tolerance; kept, it would leave none for the others.
+        let kept = at_level.iter().zip(&frozen).zip(&before);
+        given = kept.map(|((rate, now), was)| if *now && !was { (rate - tolerance).max(0.0) } else { *rate }).collect();
         if frozen == before {
             break;
         }
@@ -141,6 +143,8 @@ impl Flow<'_> {
 
 #[cfg(test)]
 mod tests {
+    use random::Random;
+
     use super::*;
 
     fn claim(weight: f64, servers: &[usize]) -> Claim {
@@ -178,11 +182,8 @@ mod tests {
 
     #[test]
     fn it_is_what_the_tightest_subsets_say() {
-        let mut state = 11u64;
-        let mut random = |n: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % n
-        };
+        let mut draws = Random::new(11);
+        let mut random = |n: u64| draws.below(n);
         for _ in 0..300 {
             let rates: Vec<f64> = (0..1 + random(4)).map(|_| 1.0 + random(9) as f64).collect();
             let claims: Vec<Claim> = (0..1 + random(5))

@@ -18,13 +18,13 @@ const ACTIVE_NS: u64 = 200_000_000;
 struct Lump {
     pending: f64,
     trickled: Time,
-    told: Time,
+    updated: Time,
     /// The value of the last lump.
     last: f64,
     in_ring: bool,
 }
 
-const NOTHING: Lump = Lump { pending: 0.0, trickled: Time(0), told: Time(0), last: 0.0, in_ring: false };
+const NOTHING: Lump = Lump { pending: 0.0, trickled: Time(0), updated: Time(0), last: 0.0, in_ring: false };
 
 pub struct RemoteService {
     lumps: Vec<Lump>,
@@ -64,7 +64,7 @@ impl RemoteService {
             self.ring.push_back(application);
         }
         lump.pending += virtual_length;
-        lump.told = now;
+        lump.updated = now;
         lump.last = virtual_length;
     }
 
@@ -93,8 +93,8 @@ impl RemoteService {
 
     /// Whether it was served elsewhere a moment ago.
     pub fn is_active(&self, application: u32, now: Time) -> bool {
-        let told = self.lumps[application as usize].told;
-        told != Time(0) && now.since(told) < ACTIVE_NS
+        let updated = self.lumps[application as usize].updated;
+        updated != Time(0) && now.since(updated) < ACTIVE_NS
     }
 
     /// Returns its claim on returning here: it was not away, only busy elsewhere.

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn each_task_is_taken_once_whoever_joins_and_leaves() {
+    fn each_task_is_taken_once_while_workers_join_and_leave() {
         let pairs = all_pairs(20);
         let mut batch = filled(3, &pairs);
         let mut taken = BTreeSet::new();

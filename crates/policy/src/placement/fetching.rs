@@ -46,7 +46,7 @@ impl Scheduler {
         let evicted = if kept { self.make_room(now_s, worker, item) } else { Vec::new() };
         if kept {
             self.index.admit(worker, item, Holding::Arriving);
-            self.stand_anew(now_s, item);
+            self.update_standing(now_s, item);
         }
         Fetch { source, kept, evicted }
     }

@@ -283,7 +283,7 @@ impl Scheduler {
     /// Notes that a replica is there: the tasks that want it update the worker's score. The index knows already.
     pub(super) fn appeared(&mut self, now_s: f64, worker: WorkerId, item: ItemId) {
         self.change(worker, item, true);
-        self.stand_anew(now_s, item);
+        self.update_standing(now_s, item);
     }
 
     /// Drops a replica that left its cache: as a victim, with its worker, or by mishap.
@@ -292,7 +292,7 @@ impl Scheduler {
             self.change(worker, item, false);
         }
         self.index.remove(worker, item);
-        self.stand_anew(now_s, item);
+        self.update_standing(now_s, item);
     }
 
     /// Shows the worker to the tasks that want the item as one that has it now, or has not.
@@ -308,7 +308,7 @@ impl Scheduler {
     }
 
     /// Updates the waiting tasks after a worker's having or awaiting the item changed.
-    pub(super) fn stand_anew(&mut self, now_s: f64, item: ItemId) {
+    pub(super) fn update_standing(&mut self, now_s: f64, item: ItemId) {
         if self.index.copies(item) > 1 {
             return;
         }

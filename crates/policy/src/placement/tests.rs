@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use random::Random;
+
 use super::{Assignment, Costs, Fetch, Rule, Scheduler, Settings, Source, TaskId};
 use crate::cache::{Eviction, Holding, ItemId, WorkerId};
 
@@ -12,18 +14,6 @@ const COSTS: Costs = Costs {
     local_bytes_per_s: 100.0,
     link_bytes_per_s: 125.0,
 };
-
-/// xorshift64*.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 11) as usize % limit
-    }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
@@ -176,11 +166,11 @@ struct History {
 
 impl History {
     fn new(seed: u64, rule: Rule) -> Self {
-        let mut dice = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-        let window = if dice.below(2) == 0 { 1 + dice.below(12) } else { usize::MAX };
-        let eviction = Eviction::ALL[dice.below(5)];
+        let mut dice = Random::new(seed);
+        let window = if dice.index(2) == 0 { 1 + dice.index(12) } else { usize::MAX };
+        let eviction = Eviction::ALL[dice.index(5)];
         let mut scheduler = Scheduler::new(Settings { rule, window, eviction, costs: COSTS, seed });
-        let sizes: Vec<u64> = (0..2 + dice.below(14)).map(|_| 1 + dice.below(20) as u64).collect();
+        let sizes: Vec<u64> = (0..2 + dice.index(14)).map(|_| 1 + dice.index(20) as u64).collect();
         sizes.iter().for_each(|&bytes| _ = scheduler.add_item(bytes));
         let oracle = Oracle {
             rule,
@@ -194,13 +184,13 @@ impl History {
             cold_starts: 0,
         };
         let mut history = History { dice, scheduler, oracle, running: Vec::new(), inputs: Vec::new(), now_s: 0.0 };
-        (0..1 + history.dice.below(4)).for_each(|_| history.join());
+        (0..1 + history.dice.index(4)).for_each(|_| history.join());
         history
     }
 
     fn step(&mut self) {
-        self.now_s += self.dice.below(100) as f64 * 0.001;
-        match self.dice.below(21) {
+        self.now_s += self.dice.index(100) as f64 * 0.001;
+        match self.dice.index(21) {
             0 if self.oracle.free.len() < 6 => self.join(),
             1 => self.leave(),
             2 => self.lose_a_replica(),
@@ -220,8 +210,8 @@ impl History {
     }
 
     fn join(&mut self) {
-        let slots = 1 + self.dice.below(3) as u32;
-        let worker = self.scheduler.join(slots, 20 + self.dice.below(60) as u64);
+        let slots = 1 + self.dice.index(3) as u32;
+        let worker = self.scheduler.join(slots, 20 + self.dice.index(60) as u64);
         self.oracle.free.insert(worker, (slots, slots));
         self.oracle.idle.push(worker);
     }
@@ -232,7 +222,7 @@ impl History {
         if all.is_empty() || self.oracle.free.len() == 1 {
             return;
         }
-        let worker = all[self.dice.below(all.len())];
+        let worker = all[self.dice.index(all.len())];
         self.scheduler.leave(self.now_s, worker);
         self.oracle.free.remove(&worker);
         self.oracle.idle.retain(|idle| *idle != worker);
@@ -244,15 +234,15 @@ impl History {
         if here.is_empty() || !self.running.is_empty() {
             return;
         }
-        let (worker, item) = *here[self.dice.below(here.len())].0;
+        let (worker, item) = *here[self.dice.index(here.len())].0;
         self.scheduler.drop_replica(self.now_s, worker, item);
         self.oracle.holdings.remove(&(worker, item));
     }
 
     /// To zero too: a file's size is unknown before it has been read.
     fn resize(&mut self) {
-        let item = ItemId(self.dice.below(self.oracle.sizes.len()) as u32);
-        let bytes = self.dice.below(30) as u64;
+        let item = ItemId(self.dice.index(self.oracle.sizes.len()) as u32);
+        let bytes = self.dice.index(30) as u64;
         self.scheduler.resize(item, bytes);
         self.oracle.sizes[item.at()] = bytes;
         let workers: Vec<WorkerId> = self.oracle.free.keys().copied().collect();
@@ -266,7 +256,7 @@ impl History {
 
     fn widen(&mut self) {
         let workers: Vec<WorkerId> = self.oracle.free.keys().copied().collect();
-        let worker = workers[self.dice.below(workers.len())];
+        let worker = workers[self.dice.index(workers.len())];
         self.scheduler.widen(worker, 1);
         let (free, slots) = self.oracle.free.get_mut(&worker).expect("it joined");
         (*free, *slots) = (*free + 1, *slots + 1);
@@ -277,7 +267,7 @@ impl History {
 
     fn submit(&mut self) {
         let items = self.oracle.sizes.len();
-        let mut inputs: Vec<ItemId> = (0..self.dice.below(4)).map(|_| ItemId(self.dice.below(items) as u32)).collect();
+        let mut inputs: Vec<ItemId> = (0..self.dice.index(4)).map(|_| ItemId(self.dice.index(items) as u32)).collect();
         let mut seen = Vec::new();
         inputs.retain(|item| {
             !seen.contains(item) && {
@@ -334,11 +324,11 @@ impl History {
         if self.running.is_empty() {
             return;
         }
-        let at = self.dice.below(self.running.len());
+        let at = self.dice.index(self.running.len());
         let worker = self.running[at].worker;
         if let Some((item, fetch)) = self.running[at].fetches.pop() {
             self.oracle.store_readers -= u32::from(fetch.source == Source::Store);
-            if self.dice.below(8) == 0 {
+            if self.dice.index(8) == 0 {
                 self.scheduler.fetch_failed(self.now_s, worker, item, &fetch);
                 if fetch.kept {
                     self.oracle.holdings.remove(&(worker, item));
@@ -357,8 +347,8 @@ impl History {
         if !self.oracle.idle.contains(&worker) {
             self.oracle.idle.push(worker);
         }
-        if self.dice.below(4) == 0 {
-            let item = ItemId(self.dice.below(self.oracle.sizes.len()) as u32);
+        if self.dice.index(4) == 0 {
+            let item = ItemId(self.dice.index(self.oracle.sizes.len()) as u32);
             self.write(worker, item);
         }
     }
@@ -451,7 +441,7 @@ fn a_closed_worker_ends_what_it_has_and_gets_no_more() {
 }
 
 #[test]
-fn what_only_a_closed_worker_has_goes_to_whoever_has_most_room() {
+fn items_only_a_closed_worker_has_go_to_the_worker_with_most_room() {
     let mut scheduler = Scheduler::new(settings(Rule::Thalweg));
     let items: Vec<ItemId> = (0..3).map(|_| scheduler.add_item(10)).collect();
     let [leaving, _narrow, roomy] = [100, 10, 30].map(|bytes| scheduler.join(1, bytes));

@@ -4,9 +4,10 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::VecDeque;
 
+use random::Random;
 use thalweg_policy::fairness::{Completion, Kind, Next, NodeId, Request, Scheduler, Settings, Time, scheduler};
 
-use crate::simulator::{KIB, MS, Random};
+use crate::simulator::{KIB, MS};
 
 struct Counting;
 
@@ -48,7 +49,7 @@ impl Loops {
         let flows: Vec<NodeId> = (0..FLOWS).map(|flow| gate.add(None, 1 + flow as u32 % 16)).collect();
         let idle = flows.iter().copied().collect();
         let in_service = VecDeque::with_capacity(FLOWS as usize);
-        Loops { gate, flows, in_service, idle, random: Random(3), now: 0, ticket: 0 }
+        Loops { gate, flows, in_service, idle, random: Random::new(3), now: 0, ticket: 0 }
     }
 
     fn turn(&mut self) {

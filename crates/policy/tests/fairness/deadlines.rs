@@ -2,11 +2,12 @@
 
 use std::collections::VecDeque;
 
+use random::Random;
 use thalweg_policy::fairness::deadline::{Demand, fits};
 use thalweg_policy::fairness::{Completion, Kind, Next, NodeId, Request, Time, scheduler};
 
 use crate::scenes::fixed;
-use crate::simulator::{KIB, Random};
+use crate::simulator::KIB;
 
 const RATE: f64 = 1e8;
 const DEPTH: u64 = 128 * KIB;
@@ -84,7 +85,7 @@ fn draw(random: &mut Random) -> Vec<Demand> {
 fn a_load_that_passes_the_demand_bound_test_is_never_late() {
     let (mut passed, mut tight) = (0, 0);
     for seed in 0..400 {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let demands = draw(&mut random);
         // A millionth less than the server has, for times rounded to nanoseconds.
         if !fits(&demands, RATE * (1.0 - 1e-6), DEPTH) {
@@ -103,7 +104,7 @@ fn what_is_late_is_named() {
     let tight = Demand { bytes: 64 * KIB, period_ns: 10_000_000, within_ns: 1_000_000 };
     let easy = Demand { bytes: 64 * KIB, period_ns: 10_000_000, within_ns: 9_000_000 };
     assert!(!fits(&[tight, easy], RATE, DEPTH) && fits(&[easy], RATE, DEPTH));
-    let late = lateness(&[tight, easy], &mut Random(1));
+    let late = lateness(&[tight, easy], &mut Random::new(1));
     assert!(late.len() > 50 && late.iter().all(|(demand, _)| *demand == 0), "{late:?}");
     assert!(late.iter().any(|(_, late_ns)| *late_ns > 100_000), "{late:?}");
 }

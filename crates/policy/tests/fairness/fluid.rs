@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
+use random::Random;
 use thalweg_policy::fairness::{Completion, Kind, Next, NodeId, Request, Scheduler, Time, scheduler};
 
 use crate::scenes::fixed;
-use crate::simulator::{KIB, Random};
+use crate::simulator::KIB;
 
 /// Bytes per nanosecond.
 const RATE: f64 = 0.1;
@@ -37,7 +38,7 @@ struct Bench {
 
 impl Bench {
     fn new(kind: Kind, seed: u64) -> Bench {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut gate = scheduler(&fixed(kind, DEPTH));
         let weights: Vec<u32> = (0..2 + random.below(5)).map(|_| 1 + random.below(16) as u32).collect();
         let flows: Vec<NodeId> = weights.iter().map(|weight| gate.add(None, *weight)).collect();

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use random::Random;
 use thalweg_policy::fairness::{Completion, Depth, Kind, Next, NodeId, Request, Settings, Time, scheduler};
 
-use crate::simulator::{KIB, Random};
+use crate::simulator::KIB;
 
 const KINDS: [Kind; 5] = [Kind::Fifo, Kind::Sfq, Kind::SfqD, Kind::Deadline, Kind::Anticipating];
 
@@ -19,7 +20,7 @@ fn nothing_is_lost_or_started_twice() {
 }
 
 fn history(settings: &Settings, seed: u64) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mut gate = scheduler(settings);
     let mut flows = Vec::new();
     for group in 0..3 {

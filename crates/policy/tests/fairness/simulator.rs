@@ -5,6 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use random::Random;
 use thalweg_policy::fairness::{Completion, Next, NodeId, Request, Scheduler, Settings, Time, scheduler};
 
 pub const MS: u64 = 1_000_000;
@@ -12,23 +13,6 @@ pub const S: u64 = 1_000 * MS;
 pub const KIB: u64 = 1 << 10;
 /// Bytes per nanosecond.
 pub const MB_PER_S: f64 = 1e-3;
-
-/// Splitmix64.
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % n.max(1)
-    }
-
-    pub fn unit(&mut self) -> f64 {
-        self.below(1 << 53) as f64 / (1u64 << 53) as f64
-    }
-}
 
 /// How a server works through what it was given.
 #[derive(Clone, Copy)]
@@ -147,7 +131,7 @@ struct Server {
     slice: u64,
     tokens: f64,
     charged: Vec<u64>,
-    told: Vec<u64>,
+    exchanged: Vec<u64>,
     asked_at: u64,
 }
 
@@ -274,7 +258,7 @@ impl<'a> World<'a> {
                 slice: 0,
                 tokens: 0.0,
                 charged: vec![0; scene.weights.len()],
-                told: vec![0; scene.weights.len()],
+                exchanged: vec![0; scene.weights.len()],
                 asked_at: u64::MAX,
             }
         });
@@ -282,7 +266,7 @@ impl<'a> World<'a> {
         let ticks = ((scene.warm_up_ns + scene.run_ns) / TICK_NS + 1) as usize;
         World {
             scene,
-            random: Random(scene.seed),
+            random: Random::new(scene.seed),
             events: BinaryHeap::new(),
             sequence: 0,
             servers: servers.collect(),
@@ -401,7 +385,7 @@ impl<'a> World<'a> {
                 return server.throttled(bytes as f64, rate * factor * slice_ns as f64, slice_ns, call_ns, now);
             }
             Work::Buffered { rate, buffer_bytes, latency_ns, noise } => {
-                let epoch = Random(self.scene.seed + server.lanes[0].max(now) / (100 * MS)).unit();
+                let epoch = Random::new(self.scene.seed + server.lanes[0].max(now) / (100 * MS)).unit();
                 let rate = rate * factor * (1.0 + noise * (2.0 * epoch - 1.0));
                 let drained = server.lanes[0].max(now) + (bytes as f64 / rate) as u64;
                 server.lanes[0] = drained;
@@ -438,8 +422,8 @@ impl<'a> World<'a> {
 
     fn tell(&mut self, server: usize, now: u64) {
         for application in 0..self.scene.weights.len() {
-            let bytes = self.servers[server].charged[application] - self.servers[server].told[application];
-            self.servers[server].told[application] += bytes;
+            let bytes = self.servers[server].charged[application] - self.servers[server].exchanged[application];
+            self.servers[server].exchanged[application] += bytes;
             for other in (0..self.servers.len()).filter(|&other| other != server && bytes > 0) {
                 let at = now + 200_000 + self.random.below(MS);
                 self.at(at, Event::Hear { server: other, application, bytes });

@@ -369,6 +369,8 @@ fn are_apart(extents: &[(u64, Extent)], pieces: &[(u64, u64)]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use random::Random;
+
     use super::*;
 
     fn lay(map: &mut ContentMap, range: Range<u64>, stamp: u64) -> Change {
@@ -416,12 +418,12 @@ mod tests {
 
     #[test]
     fn the_map_is_what_an_array_of_stamps_says() {
-        let mut state = 12345u64;
+        let mut random = Random::new(7);
         for _ in 0..300 {
             let mut map = ContentMap::default();
             let mut plain = [0u64; 200];
             for _ in 0..40 {
-                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                let state = random.next();
                 let start = (state >> 33) % 200;
                 let end = (start + (state >> 20) % 60 + 1).min(200);
                 let stamp = (state >> 50) % 30 + 1;

@@ -171,6 +171,8 @@ impl<V> Leaves<V> {
 
 #[cfg(test)]
 mod tests {
+    use random::Random;
+
     use super::*;
 
     #[test]
@@ -194,10 +196,10 @@ mod tests {
 
     #[test]
     fn leaves_hold_what_a_map_holds() {
-        let mut state = 7u64;
+        let mut random = Random::new(7);
         let (mut leaves, mut plain) = (Leaves::default(), BTreeMap::new());
         for round in 0..20_000u64 {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let state = random.next();
             let at = (state >> 33) % 3000;
             // First it grows, then it shrinks.
             if (state >> 20) % 20_000 > round {

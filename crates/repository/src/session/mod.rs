@@ -12,8 +12,6 @@ mod checkpoint_steps;
 mod content_map;
 mod leaves;
 mod publish;
-mod reduce;
-mod restore;
 mod runs;
 mod sources;
 mod storing;

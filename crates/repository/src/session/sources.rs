@@ -51,7 +51,7 @@ struct Progress {
     pending: BTreeMap<u64, u64>,
     received: u64,
     /// The last durability notice to the source.
-    told: (u64, BTreeSet<u64>),
+    notified: (u64, BTreeSet<u64>),
     /// Stamps of offers awaiting content, by sequence.
     offered: BTreeMap<u64, u64>,
 }
@@ -124,11 +124,12 @@ impl Sources {
     pub fn restored(&mut self, source: Source, sequence: u64) {
         let progress = self.sources.entry(source).or_default();
         progress.received = progress.received.max(sequence);
-        progress.told.0 = progress.told.0.max(sequence);
+        progress.notified.0 = progress.notified.0.max(sequence);
     }
 
-    pub fn told(&self, source: Source) -> Option<DurableUpTo> {
-        let (sequence, held) = &self.sources.get(&source)?.told;
+    /// Returns the last durability notice to the source.
+    pub fn last_notice(&self, source: Source) -> Option<DurableUpTo> {
+        let (sequence, held) = &self.sources.get(&source)?.notified;
         Some(DurableUpTo { source, sequence: *sequence, held: held.iter().copied().collect() })
     }
 
@@ -144,9 +145,9 @@ impl Sources {
         for (source, (sequence, held)) in frontier.reached {
             let Some(progress) = self.sources.get_mut(&source) else { continue };
             progress.pending.retain(|pending, _| *pending > sequence || held.contains(pending));
-            if progress.told != (sequence, held.clone()) {
+            if progress.notified != (sequence, held.clone()) {
                 moved.push(DurableUpTo { source, sequence, held: held.iter().copied().collect() });
-                progress.told = (sequence, held);
+                progress.notified = (sequence, held);
             }
         }
         moved

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_that_touch_are_one_fragment_whoever_sent_them() {
+    fn pieces_that_touch_are_one_fragment_across_sources() {
         let mut session = session();
         for (sequence, offset) in [(1, 40), (2, 0), (3, 80), (4, 200)] {
             let source = Source { client: sequence, stream: 0 };

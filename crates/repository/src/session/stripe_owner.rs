@@ -8,11 +8,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use format::{Entry, Root, SegmentEntry, SessionId};
+use format::{BlockKind, Entry, EntryKind, Fingerprint, Root, SegmentEntry, SessionId};
+use store::ClaimOwner;
 
 use super::budget::Budget;
+use super::checkpoint_steps::SEGMENTS_AT_ONCE;
+use super::content_map::StoredSegment;
 use super::sources::{DurableUpTo, Source};
+use super::storing::StoreWork;
 use super::write_session::{Failure, ReadFrom, WriteSession};
+use crate::dedup::NewSegment as Segment;
+use crate::tree::entries_in;
 use crate::{Error, Repository, Result};
 
 /// How long a checkpoint waits for others while they bring nothing nearer to its end.
@@ -154,7 +160,7 @@ impl StripeOwner {
 
     /// Returns how far the source's pieces are durable: sent again when it reconnects, since it may have missed it.
     pub fn durable_up_to(&self, source: Source) -> Result<Option<DurableUpTo>> {
-        self.event(|session| Ok(session.sources.told(source)))
+        self.event(|session| Ok(session.sources.last_notice(source)))
     }
 
     /// Whether anything received is in no checkpoint yet. A stripe set that failed holds nothing.
@@ -248,4 +254,111 @@ impl Failure {
             error => Failure::Other(error.to_string()),
         }
     }
+}
+
+impl StripeOwner {
+    /// Reduces some of the whole segments; says whether there was anything. A failure is remembered: the stripe set
+    /// takes nothing more, and every later call says why.
+    pub fn reduce(&self, claim_owner: ClaimOwner) -> Result<bool> {
+        let is_short = self.budget.is_short();
+        let works = self.event(|session| {
+            if is_short {
+                session.evict();
+            }
+            Ok(session.take_work(SEGMENTS_AT_ONCE))
+        })?;
+        if works.is_empty() {
+            return Ok(false);
+        }
+        self.failing(self.store_works(claim_owner, works))?;
+        Ok(true)
+    }
+
+    pub(super) fn store_works(&self, claim_owner: ClaimOwner, works: Vec<StoreWork>) -> Result<()> {
+        let epoch = self.repository.lease.epoch();
+        let pieces: Vec<&[u8]> = works.iter().flat_map(|work| &work.pieces).map(|(_, bytes)| &**bytes).collect();
+        let stored = self.store_pieces(claim_owner, &pieces)?;
+        self.event(|session| {
+            session.stored(works, stored, epoch);
+            Ok(())
+        })?;
+        self.changed.notify_all();
+        Ok(())
+    }
+
+    /// Stores each piece as a segment, but those that are zeros.
+    fn store_pieces(&self, claim_owner: ClaimOwner, pieces: &[&[u8]]) -> Result<Vec<Option<Arc<StoredSegment>>>> {
+        let named: Vec<_> =
+            pieces.iter().map(|bytes| (!segment::is_zero(bytes)).then(|| self.repository.fingerprint(bytes))).collect();
+        let new_segments: Vec<_> = pieces
+            .iter()
+            .zip(&named)
+            .filter_map(|(bytes, name)| name.map(|fingerprint| Segment { fingerprint, bytes }))
+            .collect();
+        let kept = self.repository.dedup(claim_owner, BlockKind::Data, &new_segments)?;
+        self.stored_bytes.fetch_add(kept.stored_bytes, Ordering::Relaxed);
+        let mut addresses = kept.addresses.into_iter();
+        let stored = |(bytes, name): (&&[u8], &Option<Fingerprint>)| {
+            name.map(|fingerprint| {
+                let address = addresses.next().expect("a place for every named segment");
+                Arc::new(StoredSegment { address, fingerprint, bytes: bytes.len() as u32 })
+            })
+        };
+        Ok(pieces.iter().zip(&named).map(stored).collect())
+    }
+}
+
+impl StripeOwner {
+    /// Takes the stripe set in the catalog, from its owner so far if any, and loads its checkpoints.
+    pub fn take(
+        repository: Arc<Repository>,
+        budget: Arc<Budget>,
+        session: SessionId,
+        stripe_set: u32,
+        owner: u64,
+        segment_bytes: u32,
+    ) -> Result<Self> {
+        let found = repository.local_catalog()?.path_session(session)?;
+        let Some(found) = found.filter(|found| (stripe_set as usize) < found.nodes.len()) else {
+            return Err(Error::Failed(format!("session {session} has ended, or has no stripe set {stripe_set}")));
+        };
+        let number = repository.local_catalog()?.take_stripe_set(session, stripe_set, owner)?;
+        let stripe_sets = found.nodes.len() as u32;
+        let options = StripeOwnerOptions {
+            session,
+            stripe_set,
+            owner,
+            segment_bytes,
+            stripe_bytes: found.stripe_bytes,
+            stripe_sets,
+        };
+        let mut state = WriteSession::new(options, number)?;
+        let head = repository.catalog.entry(&found.path)?.and_then(|entry| entry.head);
+        state.base_on(head.map(|head| (head.record.root, head.record.size)));
+        load_checkpoints(&mut state, &repository, session, stripe_set)?;
+        Ok(StripeOwner::new(state, repository, budget))
+    }
+}
+
+fn load_checkpoints(
+    state: &mut WriteSession,
+    repository: &Repository,
+    session: SessionId,
+    stripe_set: u32,
+) -> Result<()> {
+    for checkpoint in repository.catalog.checkpoints(session)? {
+        state.epoch = state.epoch.max(checkpoint.epoch);
+        if checkpoint.stripe_set != stripe_set {
+            continue;
+        }
+        let mut entries = Vec::new();
+        entries_in(repository, &checkpoint.root, 0..u64::MAX, &mut |offset, entry| {
+            if entry.kind != EntryKind::Hole {
+                entries.push((offset, entry));
+            }
+            Ok(())
+        })?;
+        state.restore(&checkpoint, entries);
+    }
+    Ok(())
 }

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use catalog::LocalCatalog;
 use format::{Attributes, BlockKind, Change, ContainerId};
+use random::Random;
 use repository::{CommitEntry, FileWriter, Repository, WriteMode, collect, repair, verify};
 use store::ClaimOwner;
 use store::files::Files;
 
-use crate::fixture::{CLAIM_OWNER, Random, World, content, path, with_seeds};
+use crate::fixture::{CLAIM_OWNER, World, content, path, with_seeds};
 
 pub fn put(process: &Arc<Repository>, name: &str, bytes: &[u8]) {
     let mut writer = FileWriter::new(process.clone(), ClaimOwner(1 << 60));
@@ -68,7 +69,7 @@ fn flip(world: &World, container: u64) {
 
 #[test]
 fn content_that_is_put_again_heals_a_damaged_block() {
-    let plain = Random(1).bytes_of(300_000);
+    let plain = Random::new(1).bytes(300_000);
     let world = world_with(&plain);
     flip(&world, 1);
     assert!(!reads(&world.process(), "a", 0, &plain));
@@ -85,7 +86,7 @@ fn content_that_is_put_again_heals_a_damaged_block() {
 
 #[test]
 fn content_that_is_put_again_heals_a_missing_container() {
-    let plain = Random(2).bytes_of(300_000);
+    let plain = Random::new(2).bytes(300_000);
     let world = world_with(&plain);
     let process = world.process();
     world.files.remove(&file_of(1)).unwrap();
@@ -98,7 +99,7 @@ fn content_that_is_put_again_heals_a_missing_container() {
 
 #[test]
 fn copies_live_as_long_as_what_they_stand_in_for() {
-    let plain = Random(3).bytes_of(300_000);
+    let plain = Random::new(3).bytes(300_000);
     let world = world_with(&plain);
     flip(&world, 1);
     assert!(!reads(&world.process(), "a", 0, &plain));
@@ -118,7 +119,7 @@ fn copies_live_as_long_as_what_they_stand_in_for() {
 
 #[test]
 fn collection_leaves_what_is_needed_and_missing() {
-    let plain = Random(4).bytes_of(300_000);
+    let plain = Random::new(4).bytes(300_000);
     let world = world_with(&plain);
     let file = world.files.open(&file_of(1)).unwrap();
     let bytes = file.read(0, file.length().unwrap() as usize).unwrap();
@@ -136,7 +137,7 @@ fn collection_leaves_what_is_needed_and_missing() {
 
 #[test]
 fn repair_names_what_is_lost_and_is_content_when_it_is_healed() {
-    let plain = Random(5).bytes_of(300_000);
+    let plain = Random::new(5).bytes(300_000);
     let world = world_with(&plain);
     assert!(repair(&world.process()).unwrap().lost.is_empty());
     assert!(world.process().known_damage().unwrap().is_none());
@@ -164,7 +165,7 @@ fn collection(world: &World) -> (repository::CollectReport, Vec<repository::Dama
 
 #[test]
 fn a_damaged_container_whose_content_was_put_again_is_replaced() {
-    let plain = Random(6).bytes_of(300_000);
+    let plain = Random::new(6).bytes(300_000);
     let world = world_with(&plain);
     flip(&world, 1);
     assert!(!reads(&world.process(), "a", 0, &plain));
@@ -197,7 +198,7 @@ fn a_damaged_container_whose_content_was_put_again_is_replaced() {
 
 #[test]
 fn a_missing_container_whose_content_was_put_again_is_replaced() {
-    let plain = Random(7).bytes_of(300_000);
+    let plain = Random::new(7).bytes(300_000);
     let world = world_with(&plain);
     world.files.remove(&file_of(1)).unwrap();
     assert!(!reads(&world.process(), "a", 0, &plain));
@@ -212,7 +213,7 @@ fn a_missing_container_whose_content_was_put_again_is_replaced() {
 
 #[test]
 fn a_damaged_container_with_something_lost_for_good_stays_and_is_named() {
-    let (plain, other) = (Random(8).bytes_of(100_000), Random(9).bytes_of(100_000));
+    let (plain, other) = (Random::new(8).bytes(100_000), Random::new(9).bytes(100_000));
     let world = World::new();
     let process = world.process();
     put(&process, "a", &plain);
@@ -238,13 +239,13 @@ fn a_damaged_container_with_something_lost_for_good_stays_and_is_named() {
 #[test]
 fn whatever_byte_is_damaged_all_is_whole_again_once_it_was_put_again_and_collected() {
     with_seeds(60, |seed| {
-        let mut random = Random(seed);
-        let plain = random.bytes_of(150_000);
+        let mut random = Random::new(seed);
+        let plain = random.bytes(150_000);
         let world = world_with(&plain);
         let file = world.files.open(&file_of(1)).unwrap();
         let length = file.length().unwrap();
         let (at, count) = (random.below(length), 1 + random.below(40));
-        let damaged = random.bytes_of(count.min(length - at) as usize);
+        let damaged = random.bytes(count.min(length - at) as usize);
         file.write_at(at, &[&damaged]).unwrap();
         reads(&world.process(), "a", 0, &plain);
         let process = world.process();

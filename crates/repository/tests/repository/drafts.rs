@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use format::Attributes;
+use random::Random;
 use repository::{CommitEntry, Draft, Error, FileWriter, Repository, WriteMode};
 use store::ClaimOwner;
 
-use crate::fixture::{CLAIM_OWNER, Random, World, content, path, with_seeds};
+use crate::fixture::{CLAIM_OWNER, World, content, path, with_seeds};
 
 fn draft(repository: &Arc<Repository>, claim_owner: u64, bytes: &[u8]) -> Draft {
     let mut writer = FileWriter::new(repository.clone(), ClaimOwner(claim_owner));
@@ -21,12 +22,12 @@ fn named(name: &str, mode: WriteMode, draft: Draft) -> CommitEntry {
 #[test]
 fn appends_of_any_length_equal_a_plain_file() {
     with_seeds(20, |seed| {
-        let (mut random, world) = (Random(seed), World::new());
+        let (mut random, world) = (Random::new(seed), World::new());
         let process = world.process();
         let mut plain = Vec::new();
         for claim_owner in 100..110 {
             let count = [0, 1, 100, 8192, 40_000, 300_000][random.below(6) as usize];
-            let bytes = random.bytes(count);
+            let bytes = random.mixed_bytes(count);
             let addition = named("f", WriteMode::Append, draft(&process, claim_owner, &bytes));
             process.name(CLAIM_OWNER, &[addition]).unwrap();
             plain.extend(bytes);
@@ -53,7 +54,7 @@ fn drafts_are_named_together_or_not_at_all() {
 fn a_copy_outlives_what_it_was_made_of() {
     let world = World::new();
     let process = world.process();
-    let bytes = Random(3).bytes_of(100_000);
+    let bytes = Random::new(3).bytes(100_000);
     process.name(CLAIM_OWNER, &[named("a", WriteMode::Replace, draft(&process, 100, &bytes))]).unwrap();
     let head = process.catalog().entry(&path("a")).unwrap().unwrap().head.unwrap();
     let stored = world.catalog_bytes();
@@ -85,11 +86,11 @@ fn packed(process: &Repository, stretches: &[(Vec<u8>, u64)]) -> repository::Pac
 #[test]
 fn a_hole_costs_nothing_by_its_length_and_gives_what_reading_zeros_gives() {
     with_seeds(20, |seed| {
-        let (mut random, process) = (Random(seed), World::new().process());
+        let (mut random, process) = (Random::new(seed), World::new().process());
         let mut stretches = Vec::new();
         for _ in 0..1 + random.below(4) {
             let count = [0, 1, 5000, 200_000][random.below(4) as usize];
-            stretches.push((random.bytes(count), random.below(3) * random.below(300_000)));
+            stretches.push((random.mixed_bytes(count), random.below(3) * random.below(300_000)));
         }
         let plain: Vec<u8> =
             stretches.iter().flat_map(|(data, hole)| [data.clone(), vec![0; *hole as usize]].concat()).collect();

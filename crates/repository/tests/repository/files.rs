@@ -1,11 +1,12 @@
 //! Files put and read back, collected and verified, against a plain copy.
 
 use format::{Attributes, Change, VersionRecord};
+use random::Random;
 use repository::{Packer, Repository, collect, store_statistics, verify};
 use store::ClaimOwner;
 use store::files::Files;
 
-use crate::fixture::{CLAIM_OWNER, Random, World, content, path, with_seeds};
+use crate::fixture::{CLAIM_OWNER, World, content, path, with_seeds};
 
 /// Stores files in one commit.
 pub fn put(repository: &Repository, files: &[(&str, &[u8])]) {
@@ -30,13 +31,13 @@ pub fn put(repository: &Repository, files: &[(&str, &[u8])]) {
 #[test]
 fn random_files_come_back_and_their_digests_are_of_their_content() {
     with_seeds(30, |seed| {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let world = World::new();
         let process = world.process();
         let files: Vec<_> = (0..random.below(20) + 1)
             .map(|i| {
                 let count = [0, 1, 100, 8192, 40_000, 300_000][random.below(6) as usize];
-                (format!("f{i}"), random.bytes(count))
+                (format!("f{i}"), random.mixed_bytes(count))
             })
             .collect();
         let named: Vec<_> = files.iter().map(|(name, bytes)| (name.as_str(), &bytes[..])).collect();
@@ -54,7 +55,7 @@ fn random_files_come_back_and_their_digests_are_of_their_content() {
 fn a_second_copy_costs_next_to_nothing() {
     let world = World::new();
     let process = world.process();
-    let bytes: Vec<u8> = Random(5).bytes_of(2 << 20);
+    let bytes: Vec<u8> = Random::new(5).bytes(2 << 20);
     put(&process, &[("one", &bytes)]);
     let before = store_statistics(&process).unwrap();
     put(&process, &[("two", &bytes)]);
@@ -67,7 +68,7 @@ fn a_second_copy_costs_next_to_nothing() {
 fn collection_counts_the_bytes_of_writers_that_were_killed_and_none_of_files_that_are_gone() {
     let world = World::new();
     let process = world.process();
-    let written = Random(9).bytes_of(1 << 20);
+    let written = Random::new(9).bytes(1 << 20);
     let mut packer = Packer::new(&process, ClaimOwner(99));
     packer.begin();
     written.chunks(700).for_each(|chunk| packer.data(chunk).unwrap());
@@ -93,8 +94,8 @@ fn collection_counts_the_bytes_of_writers_that_were_killed_and_none_of_files_tha
 fn collection_frees_what_is_removed_and_keeps_what_is_not() {
     let world = World::new();
     let process = world.process();
-    let mut random = Random(8);
-    let (gone, kept) = (random.bytes_of(1 << 20), random.bytes_of(600_000));
+    let mut random = Random::new(8);
+    let (gone, kept) = (random.bytes(1 << 20), random.bytes(600_000));
     put(&process, &[("gone", &gone), ("kept", &kept)]);
     let remove = Change::Remove { path: path("gone"), recursive: false };
     process.commit(CLAIM_OWNER, vec![remove], Default::default(), Vec::new()).unwrap();

@@ -163,38 +163,6 @@ pub fn content(repository: &Repository, name: &str) -> Vec<u8> {
     bytes
 }
 
-/// Repeatable randomness (splitmix64).
-#[derive(Clone)]
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit.max(1)
-    }
-
-    /// Bytes that neither compress nor repeat.
-    pub fn bytes_of(&mut self, count: usize) -> Vec<u8> {
-        (0..count).map(|_| self.next() as u8).collect()
-    }
-
-    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
-        // Runs, repetitions and zeros, so that duplicates and zero segments occur.
-        match self.below(4) {
-            0 => vec![0; count],
-            1 => vec![self.below(3) as u8; count],
-            _ => (0..count).map(|_| self.next() as u8).collect(),
-        }
-    }
-}
-
 /// Runs a test with many seeds; the failing one is printed.
 pub fn with_seeds(count: u64, test: impl Fn(u64)) {
     let first = std::env::var("THALWEG_SEED").ok().and_then(|seed| seed.parse().ok());

@@ -13,12 +13,13 @@ use std::sync::Arc;
 
 use catalog::LocalCatalog;
 use format::{Attributes, Change, SessionId, VersionRecord};
+use random::Random;
 use repository::{
     CommitEntry, Draft, FileWriter, Repository, Source, StripeOwner, WriteMode, WriteOrigin, collect, publish, verify,
 };
 use store::ClaimOwner;
 
-use crate::fixture::{CLAIM_OWNER, KEY, Random, SEGMENT_BYTES, STRIPE_BYTES, World, content, owner, path, with_seeds};
+use crate::fixture::{CLAIM_OWNER, KEY, SEGMENT_BYTES, STRIPE_BYTES, World, content, owner, path, with_seeds};
 
 const NODES: usize = 2;
 const CLIENTS: u64 = 3;
@@ -80,7 +81,7 @@ impl History {
         let nodes = (0..NODES).map(|_| world.process()).collect();
         let writer = Writer { repository: world.process(), drafts: Vec::new() };
         let (open, committed, readers) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        History { random: Random(seed), world, nodes, open, committed, writer, readers, rewritten: 0 }
+        History { random: Random::new(seed), world, nodes, open, committed, writer, readers, rewritten: 0 }
     }
 
     fn step(&mut self) {
@@ -135,7 +136,7 @@ impl History {
         let offset = if aligned { offset / SEGMENT_BYTES as u64 * SEGMENT_BYTES as u64 } else { offset };
         let left = STRIPE_BYTES - offset % STRIPE_BYTES;
         let count = if aligned { SEGMENT_BYTES as u64 } else { self.random.below(3000) + 1 }.min(left);
-        let bytes = self.random.bytes(count as usize);
+        let bytes = self.random.mixed_bytes(count as usize);
         let lost_answer = self.random.below(6) == 0;
         let open = self.open.get_mut(name).unwrap();
         let owner = (offset / STRIPE_BYTES) as usize % NODES;
@@ -261,7 +262,7 @@ impl History {
     /// Content of pieces that occur in other files too.
     fn pieces(&mut self) -> Vec<u8> {
         let count = 1 + self.random.below(12);
-        (0..count).flat_map(|_| Random(self.random.below(PIECES)).bytes_of(PIECE_BYTES)).collect()
+        (0..count).flat_map(|_| Random::new(self.random.below(PIECES)).bytes(PIECE_BYTES)).collect()
     }
 
     fn draft(&mut self) {

@@ -2,11 +2,12 @@
 
 use catalog::{ContainerState, LocalCatalog};
 use format::ContainerId;
+use random::Random;
 use repository::{collect, repair, verify};
 use store::files::Files;
 
 use crate::damage::{file_of, put, reads};
-use crate::fixture::{Random, World, path};
+use crate::fixture::{World, path};
 
 /// A kind of damage to a container's file.
 type Harm = fn(&mut Vec<u8>);
@@ -56,9 +57,9 @@ fn is_known_to_be_damaged(world: &World) -> bool {
 }
 
 #[test]
-fn a_container_that_nobody_closed_counts_as_checked_and_its_files_as_unchanged() {
+fn an_unsealed_container_counts_as_checked_and_its_files_as_unchanged() {
     for is_ended in [false, true] {
-        let world = world_of_a_killed_writer(&Random(1).bytes_of(150_000), is_ended);
+        let world = world_of_a_killed_writer(&Random::new(1).bytes(150_000), is_ended);
         let state = world.catalog.container(ContainerId(1)).unwrap().unwrap().state;
         assert_eq!(state == ContainerState::Live, is_ended);
         let verified = verify(&world.process(), true, &mut |_| {}).unwrap();
@@ -69,8 +70,8 @@ fn a_container_that_nobody_closed_counts_as_checked_and_its_files_as_unchanged()
 }
 
 #[test]
-fn content_put_again_heals_what_is_lost_of_a_container_that_nobody_closed() {
-    let plain = Random(2).bytes_of(150_000);
+fn content_put_again_heals_the_losses_of_an_unsealed_container() {
+    let plain = Random::new(2).bytes(150_000);
     for (number, change) in HARMS.into_iter().enumerate() {
         for is_ended in [false, true] {
             let world = world_of_a_killed_writer(&plain, is_ended);
@@ -92,7 +93,7 @@ fn content_put_again_heals_what_is_lost_of_a_container_that_nobody_closed() {
 /// The writer died before it had published its last run of the table.
 #[test]
 fn repair_finds_copies_of_a_damaged_block_that_no_table_knows() {
-    let plain = Random(3).bytes_of(150_000);
+    let plain = Random::new(3).bytes(150_000);
     for change in &HARMS[..2] {
         let world = world_of_a_killed_writer(&plain, true);
         world.files.list("table").unwrap().iter().for_each(|name| world.files.remove(name).unwrap());
@@ -110,7 +111,7 @@ fn repair_finds_copies_of_a_damaged_block_that_no_table_knows() {
 #[test]
 fn repair_takes_the_segments_of_equal_content_where_nothing_tells_what_was_lost() {
     for length in [150_000, 5_000_000] {
-        let plain = Random(5).bytes_of(length);
+        let plain = Random::new(5).bytes(length);
         for (number, change) in HARMS.into_iter().enumerate() {
             let world = world_of_a_killed_writer(&plain, true);
             world.files.list("table").unwrap().iter().for_each(|name| world.files.remove(name).unwrap());
@@ -140,7 +141,7 @@ fn repair_takes_the_segments_of_equal_content_where_nothing_tells_what_was_lost(
 /// A container that is still being written is not damaged, for any reader.
 #[test]
 fn a_container_that_is_being_written_is_not_taken_for_damaged() {
-    let plain = Random(4).bytes_of(150_000);
+    let plain = Random::new(4).bytes(150_000);
     let world = World::new();
     let writer = world.process();
     put(&writer, "a", &plain);

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use catalog::{Names, Purpose};
 use format::{Block, Fingerprint, Label, Run, SegmentEntry};
+use random::Random;
 use repository::{Lease, Repository};
 use store::{Answer, ClaimOwner, Result, SegmentStore, StoredBlock};
 
 use crate::damage::{put, reads};
-use crate::fixture::{Random, World};
+use crate::fixture::World;
 
 /// The change to an honest answer.
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +113,7 @@ fn a_store_that_contradicts_itself_gives_errors_and_no_wrong_bytes() {
     for lie in LIES {
         let world = World::new();
         let node = world.process();
-        let plain = Random(1).bytes_of(3 << 20);
+        let plain = Random::new(1).bytes(3 << 20);
         put(&node, "a", &plain);
         let lying = Arc::new(Lying { honest: node.store_arc(), lie, lies: AtomicUsize::new(0) });
         let catalog: Arc<dyn Names> = world.catalog.clone();

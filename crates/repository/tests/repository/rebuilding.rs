@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use format::{Attributes, BlockKind, Change, ContainerId, FileKind, Settings, StoreId, StorePath};
+use random::Random;
 use repository::{Access, Damage, RebuildReport, Repository, open, read_settings, rebuild_catalog, repair, verify};
 use store::files::{Directory, Permissions};
 use store::{CountingRegistrar, LocalStore, Options};
 
 use crate::files::put;
-use crate::fixture::{CLAIM_OWNER, Random, content, path};
+use crate::fixture::{CLAIM_OWNER, content, path};
 
 /// A store in a directory, with the files `f0` to `f5`, each in a commit of its own, all in one container.
 fn six_commits(folder: &Path) -> PathBuf {
@@ -322,7 +323,7 @@ fn a_rebuild_brings_no_removed_name_back_unless_it_is_forced_and_repair_has_the_
 fn without_first_container(folder: &Path) -> (PathBuf, Vec<u8>) {
     let directory = folder.join("store");
     repository::create(&directory, &Settings::new(StoreId([3; 16]))).unwrap();
-    let plain = Random(1).bytes_of(100_000);
+    let plain = Random::new(1).bytes(100_000);
     for (name, bytes) in [("a", &plain), ("b", &vec![7; 5000])] {
         let repository = open(&directory, Access::Write).unwrap();
         put(&repository, &[(name, bytes)]);
@@ -363,7 +364,7 @@ fn what_a_missing_container_held_is_healed_after_a_rebuild_beside_a_sound_catalo
 fn what_the_newest_container_held_is_healed_after_a_rebuild_without_a_catalog() {
     let scratch = tempfile::tempdir().unwrap();
     let directory = six_commits(scratch.path());
-    let plain = Random(2).bytes_of(100_000);
+    let plain = Random::new(2).bytes(100_000);
     // The journal's record of `a` lies in the container of another process than its content does.
     let [journaling, storing] = [0, 1].map(|_| open(&directory, Access::Write).unwrap());
     put(&journaling, &[("b", &[7; 5000])]);

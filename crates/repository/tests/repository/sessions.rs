@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use format::{Attributes, Change};
+use random::Random;
 use repository::{CommitEntry, DurableUpTo, FileWriter, Repository, Source, WriteMode, WriteOrigin, publish};
 
-use crate::fixture::{CLAIM_OWNER, KEY, Random, SEGMENT_BYTES, STRIPE_BYTES, World, content, owner, path, with_seeds};
+use crate::fixture::{CLAIM_OWNER, KEY, SEGMENT_BYTES, STRIPE_BYTES, World, content, owner, path, with_seeds};
 
 fn arrival(sequence: u64) -> WriteOrigin {
     WriteOrigin { source: Source { client: 1, stream: 0 }, sequence, stamp: 0 }
@@ -41,7 +42,7 @@ fn interleaved_pieces_of_many_become_one_segment_each() {
     let node = world.process();
     let session = world.join("out", 1);
     let owner = owner(&node, session.id, 0, 1);
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let segments = 16;
     let all: Vec<u8> = (0..segments * SEGMENT_BYTES).map(|_| random.next() as u8).collect();
     for rank in 0..4u64 {
@@ -163,7 +164,7 @@ fn a_file_cut_short_and_grown_again_shows_zeros_not_what_was_there() {
 #[test]
 fn random_writes_through_many_nodes_equal_a_plain_file() {
     with_seeds(60, |seed| {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let world = World::new();
         let nodes: Vec<_> = (0..3).map(|_| world.process()).collect();
         let session = world.join("out", nodes.len());
@@ -173,7 +174,7 @@ fn random_writes_through_many_nodes_equal_a_plain_file() {
         for _ in 0..random.below(60) + 5 {
             let offset = random.below(20 * SEGMENT_BYTES as u64);
             let count = random.below(6 * SEGMENT_BYTES as u64) as usize + 1;
-            let bytes = random.bytes(count);
+            let bytes = random.mixed_bytes(count);
             if plain.len() < offset as usize + count {
                 plain.resize(offset as usize + count, 0);
             }

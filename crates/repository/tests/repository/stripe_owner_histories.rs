@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use catalog::LocalCatalog;
 use format::{BlockKind, SegmentAddress, SegmentEntry, SessionId};
+use random::Random;
 use repository::{Budget, DurableUpTo, Repository, Source, StripeOwner, WriteOrigin, collect, publish};
 
-use crate::fixture::{CLAIM_OWNER, Random, World, content, with_seeds};
+use crate::fixture::{CLAIM_OWNER, World, content, with_seeds};
 
 const SEGMENT: u64 = 64;
 const SEGMENTS: u64 = 24;
@@ -52,7 +53,7 @@ fn source(client: u64) -> Source {
 
 impl Life {
     fn new(seed: u64) -> Self {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let world = World::new();
         let node = world.process();
         let session = world.join("out", 1).id;
@@ -122,7 +123,7 @@ impl Life {
     fn write(&mut self) {
         let key = self.next();
         let extents = self.extents();
-        let bytes = self.random.bytes(extents.iter().map(|(_, bytes)| *bytes as usize).sum());
+        let bytes = self.random.mixed_bytes(extents.iter().map(|(_, bytes)| *bytes as usize).sum());
         let mut kept = Kept { stamp: 0, extents, bytes, is_open: false };
         kept.stamp = self.send(key, &kept);
         self.apply(&kept);
@@ -155,7 +156,7 @@ impl Life {
         let key = self.next();
         let first = self.random.below(SEGMENTS);
         let count = (self.random.below(3) + 1).min(SEGMENTS - first);
-        let bytes = self.random.bytes((count * SEGMENT) as usize);
+        let bytes = self.random.mixed_bytes((count * SEGMENT) as usize);
         let extents = vec![(first * SEGMENT, count * SEGMENT)];
         let mut kept = Kept { stamp: 0, extents, bytes, is_open: true };
         kept.stamp = self.send_offer(key, &kept);

@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use fastcdc::v2020::FastCDC;
 use format::ChunkerKind;
 use proptest::prelude::*;
+use random::Random;
 
 use super::{ContentCutter, Cutter};
-use crate::random::{Random, random_bytes, text};
+use crate::random::{random_bytes, text};
 
 const MEAN_BYTES: u32 = 8192;
 
@@ -29,7 +30,7 @@ fn cut_in_portions(mut cutter: Cutter, bytes: &[u8], mut portion: impl FnMut() -
 /// Returns portion lengths; every seventh is a single byte, so that edges fall everywhere.
 fn portions(seed: u64, longest: usize) -> impl FnMut() -> usize {
     let mut random = Random::new(seed);
-    move || if random.below(7) == 0 { 1 } else { 1 + random.below(longest) }
+    move || if random.index(7) == 0 { 1 } else { 1 + random.index(longest) }
 }
 
 /// Cuts by the definition, with no state and no unrolling: a cut is where the hash of the last 64 bytes is small.
@@ -120,9 +121,9 @@ fn with_insertions(bytes: &[u8], seed: u64) -> Vec<u8> {
     let mut edited = Vec::with_capacity(bytes.len() + bytes.len() / 100);
     let mut rest = bytes;
     while !rest.is_empty() {
-        let (kept, after) = rest.split_at(rest.len().min(1 + random.below(131_072)));
+        let (kept, after) = rest.split_at(rest.len().min(1 + random.index(131_072)));
         edited.extend_from_slice(kept);
-        edited.extend(random_bytes(random.next(), 1 + random.below(20)));
+        edited.extend(random_bytes(random.next(), 1 + random.index(20)));
         rest = after;
     }
     edited

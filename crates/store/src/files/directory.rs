@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_with_its_path() {
+    fn the_error_of_a_full_disk_names_its_path() {
         let file = OpenOptions::new().write(true).open("/dev/full").unwrap();
         let found = OpenFile { file, path: "/dev/full".into() }.write_at(0, &[b"x"]);
         assert!(matches!(&found, Err(Error::Full { path }) if path == "/dev/full"), "{found:?}");

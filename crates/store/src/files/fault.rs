@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::memory::Random;
+use random::Random;
+
 use super::{File, Files, Held};
 use crate::{Error, Result};
 
@@ -144,7 +145,7 @@ impl File for FaultyFile {
         let Some(fault) = self.plan.next() else { return self.inner.write_at(offset, pieces) };
         if let Fault::Tear { seed } = fault {
             let whole = pieces.concat();
-            let kept = Random(seed.wrapping_mul(2).wrapping_add(1)).below(whole.len());
+            let kept = Random::new(seed).index(whole.len());
             self.inner.write_at(offset, &[&whole[..kept]])?;
         }
         Err(error(fault, self.path()))

@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::io::ErrorKind;
 use std::sync::{Arc, Condvar, Mutex};
 
+use random::Random;
+
 use super::{File, Files, Held};
 use crate::guard::{lock, wait};
 use crate::{Error, Result};
@@ -35,7 +37,7 @@ impl Memory {
     /// Returns the files the next boot finds after a power loss now: all that was synced, and of the rest, as the seed
     /// says, nothing, a prefix, or all of it with some sectors never written.
     pub fn crash(&self, seed: u64) -> Memory {
-        let mut random = Random(seed.wrapping_mul(2).wrapping_add(1));
+        let mut random = Random::new(seed);
         let names = lock(&self.names);
         let mut left = BTreeMap::new();
         let all: HashSet<&String> = names.now.keys().chain(names.durable.keys()).collect();
@@ -163,7 +165,7 @@ impl MemoryFile {
         let unsynced_bytes = content.bytes.len() - synced_bytes;
         match random.below(4) {
             0 => content.bytes.truncate(synced_bytes),
-            1 => content.bytes.truncate(synced_bytes + random.below(unsynced_bytes + 1)),
+            1 => content.bytes.truncate(synced_bytes + random.index(unsynced_bytes + 1)),
             2 => {
                 for sector in content.bytes[synced_bytes..].chunks_mut(SECTOR_BYTES) {
                     if random.below(4) == 0 {
@@ -236,18 +238,6 @@ impl Drop for HeldLock {
     fn drop(&mut self) {
         lock(&self.locks.held).remove(&self.name);
         self.locks.freed.notify_all();
-    }
-}
-
-/// xorshift64*: random numbers that repeat for the same seed.
-pub(super) struct Random(pub u64);
-
-impl Random {
-    pub fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % limit.max(1)
     }
 }
 

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_owner_is_remembered_up_to_a_bound_and_holds_up_nobody_beyond() {
+    fn claims_of_an_owner_are_bounded_and_block_no_other_beyond() {
         let (greedy, other) = (ClaimOwner(1), ClaimOwner(2));
         let mut claims = Claims::default();
         (0..MAX_OF_OWNER + 10).for_each(|number| claims.claim(fingerprint(number), greedy));

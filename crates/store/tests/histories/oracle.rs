@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use format::{Fingerprint, Run, SegmentAddress, Settings, StoreId};
+pub use random::Random;
 use thalweg_store::conformance::{block, content, fingerprint, segment_in};
 use thalweg_store::files::Files;
 use thalweg_store::{Answer, ClaimOwner, CountingRegistrar, Error, LocalStore, Options, SegmentStore};
@@ -22,21 +23,6 @@ pub fn small() -> Options {
 
 pub fn open(files: Arc<dyn Files>, registrar: &Arc<CountingRegistrar>) -> LocalStore {
     LocalStore::open(files.clone(), files, &settings(), registrar.clone(), small()).unwrap()
-}
-
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 20) % limit
-    }
 }
 
 /// The stored segments and their addresses, in the plainest form.

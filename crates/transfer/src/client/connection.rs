@@ -54,13 +54,14 @@ pub(super) struct Connection {
     trouble: Option<(Instant, String)>,
     /// When the connection at hand, or its greeting, was begun.
     begun: Option<Instant>,
-    /// While connected: when something last arrived from the node, when a request last made progress, and when both
-    /// were last checked.
+    /// While connected: when something last arrived from the node, and when a request last made progress.
     heard: Instant,
     advanced: Instant,
     /// When the node last made progress, on a request of ours or for other clients.
     worked: Instant,
+    /// When both were last checked, and when the connection began.
     watched: Instant,
+    welcomed: Instant,
     said_alive: Instant,
     progress: u64,
     /// Something waits for a point in time rather than for the socket.
@@ -127,6 +128,7 @@ impl Connection {
             advanced: Instant::now(),
             worked: Instant::now(),
             watched: Instant::now(),
+            welcomed: Instant::now(),
             said_alive: Instant::now(),
             progress: 0,
             later: false,
@@ -180,7 +182,7 @@ impl Connection {
 
     /// Returns whether silence matters: the node owes an answer, or must not take this process's silence for its death.
     pub fn is_watched(&self, context: &IoContext) -> bool {
-        matches!(self.phase, Phase::Ready(..)) && (self.stream.is_busy() || self.must_say_alive(context))
+        matches!(self.phase, Phase::Ready(..)) && (self.is_busy() || self.must_say_alive(context))
     }
 
     /// Handles a readable or writable socket.
@@ -354,7 +356,12 @@ impl Connection {
         match reply {
             Reply::Durable { session, stripe_set, sequence, held } => {
                 let queue = self.stream.durable(session, stripe_set, sequence, &held);
-                queue.inspect(|queue| queue.status.look());
+                if let Some((queue, has_news)) = queue {
+                    if has_news {
+                        self.fine();
+                    }
+                    queue.status.look();
+                }
                 Ok(())
             }
             Reply::StripeSetFailed { session, stripe_set, failure } => match self.stream.queue(session, stripe_set) {
@@ -393,8 +400,9 @@ impl Connection {
                 let Phase::Ready(_, peer) = &self.phase else {
                     unreachable!("send queues attach to ready connections")
                 };
-                queue.attached(peer.incarnation, epoch, now);
-                self.fine();
+                if queue.attached(peer.incarnation, epoch, now) || !self.is_busy() {
+                    self.fine();
+                }
                 Ok(())
             }
             Reply::Failed { failure } => self.queue_failed(&queue, failure, context, now),
@@ -419,8 +427,11 @@ impl Connection {
         match reply {
             Reply::Received { stamp, .. } => {
                 frame.set_stamp(stamp);
-                queue.received(frame.sequence);
-                self.fine();
+                let is_new = frame.set_received();
+                queue.received(frame.sequence, is_new);
+                if is_new {
+                    self.fine();
+                }
                 Ok(())
             }
             Reply::Missing { stamp, wanted, .. } => {
@@ -469,6 +480,7 @@ impl Connection {
         }
     }
 
+    /// Notes that the node has done something new, or stays: what it does again after each break says nothing.
     fn fine(&mut self) {
         self.trouble = None;
         self.back_off = FIRST_BACK_OFF;

@@ -3,7 +3,7 @@
 //! Bytes are copied once, from the program's memory into the payload; sending and sending again read them there.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use format::{FRAME_HEADER_BYTES, FrameHeader, SessionId};
 
@@ -83,11 +83,12 @@ pub(super) struct Frame {
     pub content: Content,
     /// The node's stamp from the first receipt, 0 before; sent along when the frame is sent again.
     stamp: AtomicU64,
+    was_received: AtomicBool,
 }
 
 impl Frame {
     pub fn new(sequence: u64, epoch: u64, content: Content) -> Self {
-        Frame { sequence, epoch, content, stamp: AtomicU64::new(0) }
+        Frame { sequence, epoch, content, stamp: AtomicU64::new(0), was_received: AtomicBool::new(false) }
     }
 
     pub fn stamp(&self) -> u64 {
@@ -96,6 +97,11 @@ impl Frame {
 
     pub fn set_stamp(&self, stamp: u64) {
         self.stamp.store(stamp, Ordering::Relaxed);
+    }
+
+    /// Notes that a node has received it. Returns whether that is new: it may have been sent again.
+    pub fn set_received(&self) -> bool {
+        !self.was_received.swap(true, Ordering::Relaxed)
     }
 
     /// Switches from the digest to the full list of fingerprints. False when it was switched already.

@@ -237,9 +237,9 @@ impl SendQueue {
         let is_durable = |(kept, _): &(u64, u64)| *kept <= sequence && !held.contains(kept);
         let (durable, kept): (VecDeque<_>, VecDeque<_>) = progress.kept.drain(..).partition(is_durable);
         progress.kept = kept;
-        let numbers = durable.into_iter().map(|(_, number)| number).collect();
+        let numbers: Vec<u64> = durable.into_iter().map(|(_, number)| number).collect();
         progress.unreceived.retain(|unreceived| *unreceived > sequence);
-        progress.unserved_since = None;
+        progress.durable_or_forgotten(&numbers);
         drop(progress);
         self.changed.notify_all();
         numbers
@@ -254,7 +254,9 @@ impl SendQueue {
         for (sequence, _) in &old {
             progress.unreceived.remove(sequence);
         }
-        old.into_iter().map(|(_, number)| number).collect()
+        let numbers: Vec<u64> = old.into_iter().map(|(_, number)| number).collect();
+        progress.durable_or_forgotten(&numbers);
+        numbers
     }
 
     // For the thread.
@@ -287,17 +289,22 @@ impl SendQueue {
         self.progress().ask_after.is_some_and(|after| after > now)
     }
 
-    pub fn received(&self, sequence: u64) {
+    /// Records that the node has received a frame; `is_new`: no node had before. A frame that was only sent again is no
+    /// progress: a node that breaks at what comes after it would be tried for ever.
+    pub fn received(&self, sequence: u64, is_new: bool) {
         let mut progress = self.progress();
         progress.unreceived.remove(&sequence);
-        (progress.trouble, progress.unserved_since) = (None, None);
+        if is_new {
+            (progress.trouble, progress.unserved_since) = (None, None);
+        }
         drop(progress);
         self.changed.notify_all();
     }
 
-    /// Records that the node process `incarnation` serves the send queue now.
-    pub fn attached(&self, incarnation: u64, epoch: u64, now: Instant) {
+    /// Records that the node process `incarnation` serves the send queue now. Returns whether it is the first.
+    pub fn attached(&self, incarnation: u64, epoch: u64, now: Instant) -> bool {
         let mut progress = self.progress();
+        let is_first = progress.attachments == 0;
         progress.attached = true;
         progress.attachments += 1;
         progress.epoch = epoch;
@@ -307,11 +314,12 @@ impl SendQueue {
             let kept: Vec<u64> = progress.kept.iter().map(|(sequence, _)| *sequence).collect();
             progress.unreceived.extend(kept);
         }
-        if progress.kept.is_empty() {
-            progress.trouble = None;
+        if is_first {
+            (progress.trouble, progress.unserved_since) = (None, None);
         }
         drop(progress);
         self.changed.notify_all();
+        is_first
     }
 
     /// Records that a request of the send queue was answered.
@@ -362,21 +370,23 @@ impl SendQueue {
         *progress.trouble.get_or_insert((now, now + move_after))
     }
 
-    /// Returns whether to give up a node that lives; called repeatedly while connected. The timeout, but at least
-    /// `least`, continues from one node to the next: a node just moved to has the rest of it, unless it works.
-    pub fn is_stuck(&self, waits: bool, works: bool, least: Duration, now: Instant) -> bool {
+    /// Returns whether to give up a node that lives, as the time since when it is waited for in vain; called repeatedly
+    /// while connected. The timeout, but at least `least`, continues from one node to the next: a node just moved to has
+    /// the rest of it, unless it works.
+    pub fn stuck_since(&self, waits: bool, works: bool, least: Duration, now: Instant) -> Option<Instant> {
         let mut progress = self.progress();
         if !waits {
             (progress.trouble, progress.unserved_since) = (None, None);
-            return false;
+            return None;
         }
         let unserved_since = *progress.unserved_since.get_or_insert(now);
         let timeout = self.timeout.max(least);
         if works {
             progress.trouble = None;
-            return now >= unserved_since + timeout * MAX_TIMEOUTS_ALIVE;
+            return (now >= unserved_since + timeout * MAX_TIMEOUTS_ALIVE).then_some(unserved_since);
         }
-        now >= self.trouble(&mut progress, false, now).0 + timeout
+        let since = self.trouble(&mut progress, false, now).0;
+        (now >= since + timeout).then_some(since.min(unserved_since))
     }
 
     /// Discounts the time for which the process was stopped: nothing was waited for meanwhile.
@@ -456,6 +466,17 @@ impl SendQueue {
 }
 
 impl Progress {
+    /// Frames with these numbers in the stream's log have left it. Where none is left, nothing is waited for in vain.
+    fn durable_or_forgotten(&mut self, numbers: &[u64]) {
+        if numbers.is_empty() {
+            return;
+        }
+        self.unserved_since = None;
+        if self.kept.is_empty() {
+            self.trouble = None;
+        }
+    }
+
     fn received(&self, sequence: u64) -> bool {
         self.unreceived.first().is_none_or(|first| *first > sequence)
     }

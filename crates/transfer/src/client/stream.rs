@@ -141,16 +141,18 @@ impl Ask {
         Ask { request, completion, born: Instant::now(), timeout }
     }
 
-    /// Returns whether it has waited longer than it may, for a node away since `since`.
+    /// Returns whether it has waited longer than it may, for a node away since `since`; or much longer than that,
+    /// however often the node came back.
     pub fn is_expired(&self, since: Instant, now: Instant) -> bool {
-        now >= self.born.max(since) + self.timeout
+        now >= self.born.max(since) + self.timeout || now >= self.born + self.timeout * MAX_TIMEOUTS_ALIVE
     }
 
-    /// Returns whether it has waited longer than it may, but at least `least`, for a node that lives and last made
-    /// progress at `advanced`; or much longer than that, whatever the node did.
-    pub fn is_stuck(&self, advanced: Instant, least: Duration, now: Instant) -> bool {
+    /// Returns since when it waits in vain, if that is longer than it may, but at least `least`, for a node that lives
+    /// and last made progress at `advanced`; or much longer than that, whatever the node did.
+    pub fn stuck_since(&self, advanced: Instant, least: Duration, now: Instant) -> Option<Instant> {
         let timeout = self.timeout.max(least);
-        now >= self.born.max(advanced) + timeout || now >= self.born + timeout * MAX_TIMEOUTS_ALIVE
+        let limits = [(self.born.max(advanced), timeout), (self.born, timeout * MAX_TIMEOUTS_ALIVE)];
+        limits.into_iter().find(|(since, limit)| now >= *since + *limit).map(|(since, _)| since)
     }
 
     fn is_read(&self) -> bool {
@@ -258,7 +260,7 @@ impl Stream {
         self.reach_changed.notify_all();
     }
 
-    /// Returns whether something is asked or kept.
+    /// Returns whether something is asked or kept, or to be attached.
     pub fn is_busy(&self) -> bool {
         let state = self.lock();
         !state.log.is_empty() || state.stripe_sets.iter().any(|attachment| !attachment.asked)
@@ -340,15 +342,20 @@ impl Stream {
     }
 
     /// Removes the send queue's frames up to `sequence`, but for `held`, which are durable. Returns the send queue, if
-    /// it is still here.
-    pub fn durable(&self, session: SessionId, stripe_set: u32, sequence: u64, held: &[u64]) -> Option<Arc<SendQueue>> {
+    /// it is still here, and whether any was not known to be durable.
+    pub fn durable(
+        &self,
+        session: SessionId,
+        stripe_set: u32,
+        sequence: u64,
+        held: &[u64],
+    ) -> Option<(Arc<SendQueue>, bool)> {
         let mut state = self.lock();
         let queue = state.queue(session, stripe_set)?;
         let dropped: Vec<Entry> =
             queue.durable(sequence, held).into_iter().map(|number| state.remove(number)).collect();
         drop(state);
-        drop(dropped);
-        Some(queue)
+        Some((queue, !dropped.is_empty()))
     }
 
     /// Removes frames of a checkpointed epoch from the log, if the node has received them.

@@ -34,7 +34,7 @@ fn a_frame_arrives_as_it_was_sent_from_many_pieces() {
 }
 
 #[test]
-fn an_end_between_frames_is_told_from_a_break_inside_one() {
+fn an_end_between_frames_differs_from_a_break_inside_one() {
     let whole = FrameHeader::new(1, 2, b"body", b"payload").encode();
     let bytes = [&whole[..], b"body", b"payload"].concat();
     for cut in 0..=bytes.len() {

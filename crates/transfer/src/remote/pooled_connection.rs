@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_lives_and_welcomes_nobody_is_given_up() {
+    fn a_node_that_sends_no_welcome_is_given_up() {
         let timeouts = (Duration::from_secs(60), Duration::from_millis(500));
         let error = refusal_within(timeouts, |stream| {
             let address = stream.peer_addr().unwrap();
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn another_service_is_told_by_its_first_words() {
+    fn another_service_is_recognized_by_its_first_words() {
         for said in [&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], b"SSH-2", b"\0\xff\x7f"] {
             let error = refusal(|mut stream| {
                 stream.write_all(said).unwrap();

@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_node_is_slow_nobody_is_given_up() {
+    fn no_connection_is_given_up_while_the_node_is_slow() {
         let memory = memory();
         let pairs: Vec<_> = (0..3).map(|_| node_and_client()).collect();
         let [handled, half, waiting] = [0, 1, 2].map(|at| &pairs[at].0);

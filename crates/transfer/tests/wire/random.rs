@@ -11,7 +11,7 @@ use transfer::message::{
     Extent, Failure, FailureKind, MAX_LEASE_MS, MAX_NODES, Reply, Request, StoreStatistics, StoredBlockHeader,
 };
 
-/// Xorshift: enough to try many values, and the same everywhere.
+/// Xorshift, and not the generator of crate `random`: the golden frames in testdata hold values that were drawn from it.
 pub struct Random(u64);
 
 impl Random {

@@ -257,7 +257,7 @@ fn what_must_not_be_done_twice_is_not_asked_twice() {
 }
 
 #[test]
-fn nobody_at_the_address_is_said_at_once() {
+fn an_address_without_a_listener_is_an_error_at_once() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let started = Instant::now();
     let Err(error) = Remote::connect(&free, 1, "job", "") else { panic!("somebody is there") };

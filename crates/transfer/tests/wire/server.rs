@@ -101,7 +101,7 @@ fn frames_with_a_flipped_bit_are_refused_with_a_farewell() {
 const RESERVED_BYTE: usize = 5;
 
 #[test]
-fn whoever_breaks_the_rules_is_sent_off_alone() {
+fn only_the_client_that_breaks_the_rules_is_disconnected() {
     let fake = Fake::new(1);
     let server = fake.serve();
     let good = greeted(&server);
@@ -159,7 +159,7 @@ fn strangers_and_clients_of_other_releases_are_sent_off_at_their_first_words() {
 }
 
 #[test]
-fn oversize_claims_and_half_open_clients_hold_up_nobody() {
+fn oversize_claims_and_half_open_clients_delay_no_other() {
     let fake = Fake::new(1);
     let server = fake.serve();
     let mut header = FrameHeader::new(1, 1, b"", b"");

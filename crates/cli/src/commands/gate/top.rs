@@ -72,7 +72,8 @@ fn show(status: &Value, max_rows: usize, output: &Output) -> anyhow::Result<()> 
 fn table(status: &Value, max_rows: usize) -> Vec<String> {
     let none = Vec::new();
     let applications = status["applications"].as_array().unwrap_or(&none);
-    let is_busy = |application: &&Value| number(application, "got") > 0.0 || number(application, "outstanding") > 0.0;
+    let is_busy =
+        |application: &&Value| number(application, "achieved") > 0.0 || number(application, "outstanding") > 0.0;
     let has_room = applications.len() <= max_rows;
     let rows: Vec<&Value> = match has_room {
         true => applications.iter().collect(),
@@ -80,11 +81,11 @@ fn table(status: &Value, max_rows: usize) -> Vec<String> {
     };
     let width = rows.iter().map(|row| name(row).chars().count()).max().unwrap_or(0).clamp(11, 32);
     let mut lines = vec![format!(
-        "{:width$} {:>6} {:>8} {:>8} {:>10} {:>10} {:>7} {:>7} {:>9} {:>9} {:>6}",
+        "{:width$} {:>6} {:>8} {:>10} {:>10} {:>10} {:>7} {:>7} {:>9} {:>9} {:>6}",
         "application",
         "weight",
         "wanted %",
-        "got %",
+        "achieved %",
         "MB/s read",
         "written",
         "queued",
@@ -103,11 +104,11 @@ fn table(status: &Value, max_rows: usize) -> Vec<String> {
 
 fn line(row: &Value, width: usize) -> String {
     format!(
-        "{:width$} {:>6} {:>8.1} {:>8.1} {:>10.1} {:>10.1} {:>7} {:>7} {:>9} {:>9} {:>6}",
+        "{:width$} {:>6} {:>8.1} {:>10.1} {:>10.1} {:>10.1} {:>7} {:>7} {:>9} {:>9} {:>6}",
         name(row).chars().take(width).collect::<String>(),
         whole(row, "weight"),
         number(row, "wanted") * 100.0,
-        number(row, "got") * 100.0,
+        number(row, "achieved") * 100.0,
         number(row, "read_bytes_per_s") / 1e6,
         number(row, "written_bytes_per_s") / 1e6,
         whole(row, "queued"),
@@ -192,9 +193,9 @@ mod tests {
         assert!(said.ends_with("no answer came within 5 s: is the gate stopped?"), "{said}");
     }
 
-    fn application(name: &str, got: f64) -> Value {
+    fn application(name: &str, achieved: f64) -> Value {
         json!({
-            "name": name, "weight": 16, "wanted": 16.0 / 17.0, "got": got, "outstanding": got,
+            "name": name, "weight": 16, "wanted": 16.0 / 17.0, "achieved": achieved, "outstanding": achieved,
             "read_bytes_per_s": 1.5e6, "written_bytes_per_s": 48e6, "queued": 3, "in_service": 2,
             "p50_ms": 1.25, "p99_ms": null, "late": 7,
         })

@@ -98,7 +98,7 @@ impl Connection {
                 let settings = context.reducer.as_ref().map(|_| format::Settings::from_text(&settings)).transpose()?;
                 self.phase = Phase::Ready(socket, PeerNode { incarnation, settings });
                 self.stream.set_reach(Reach::Reached);
-                (self.advanced, self.watched) = (self.heard, self.heard);
+                (self.advanced, self.watched, self.welcomed) = (self.heard, self.heard, self.heard);
                 Ok(())
             }
             Reply::Failed { failure } if is_refusal(failure.kind) => {

@@ -7,7 +7,7 @@ use super::super::frame;
 use super::super::outgoing::Bulk;
 use super::super::reactor::IoContext;
 use super::super::send_queue::{Action, REACH_TIMEOUT};
-use super::super::stream::Reach;
+use super::super::stream::{Ask, Reach};
 use super::{Connection, Disconnect, Phase};
 use crate::message::Request;
 use crate::{ALIVE_INTERVAL, CONNECT_TIMEOUT, Error, RESOLVE_TIMEOUT, SILENCE_TIMEOUT};
@@ -47,9 +47,9 @@ impl Connection {
         if now > self.watched + WATCH_GAP {
             (self.heard, self.advanced) = (self.heard.max(now), self.advanced.max(now));
         }
-        self.watched = now;
+        let watched = std::mem::replace(&mut self.watched, now);
         self.say_alive(context, now);
-        if !self.stream.is_busy() {
+        if !self.is_busy() {
             (self.heard, self.advanced) = (self.heard.max(now), now);
             return;
         }
@@ -58,7 +58,15 @@ impl Connection {
             let why = format!("it has sent nothing for {} s", SILENCE_TIMEOUT.as_secs());
             return self.broke(Disconnect::ForNow(why), context, now);
         }
-        self.fail_stuck_requests(context, now);
+        if self.advanced > self.welcomed {
+            self.fine();
+        }
+        self.fail_stuck_requests(context, watched, now);
+    }
+
+    /// Returns whether the node owes this process something.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.attaching.is_empty() || self.stream.is_busy()
     }
 
     /// Sends heartbeats while the process holds a file's lock for which others may wait, so that nodes can tell whether
@@ -75,22 +83,30 @@ impl Connection {
         self.stream.index == 0 && context.streams.holds_lock()
     }
 
-    fn fail_stuck_requests(&mut self, context: &IoContext, now: Instant) {
+    /// `watched`: when it was called before.
+    fn fail_stuck_requests(&mut self, context: &IoContext, watched: Instant, now: Instant) {
         let least = ALIVE_INTERVAL * 3;
         let is_silent = now >= self.heard + ALIVE_INTERVAL * 2;
-        let what = if is_silent { "has sent nothing" } else { "lives and has got nothing done" };
-        let waited = now.saturating_duration_since(self.advanced).as_secs();
-        let stuck = || Error::Unavailable {
-            peer: self.stream.address.clone(),
-            why: format!("the node {what} for {waited} s; see its messages"),
+        let works = self.worked > watched || now < self.worked + WATCH_INTERVAL * 2;
+        let what = match (is_silent, works) {
+            (true, _) => "has sent nothing",
+            (false, true) => "lives and works, and has got nothing of this done",
+            (false, false) => "lives and has got nothing done",
         };
-        for ask in self.stream.take_asks(|ask| ask.is_stuck(self.advanced, least, now)) {
-            (ask.completion)(Err(stuck()));
+        let stuck = |since: Instant| {
+            let waited = now.saturating_duration_since(if is_silent { self.heard } else { since }).as_secs();
+            let why = format!("the node {what} for {waited} s; see its messages");
+            Error::Unavailable { peer: self.stream.address.clone(), why }
+        };
+        let since = |ask: &Ask| ask.stuck_since(self.advanced, least, now);
+        for ask in self.stream.take_asks(|ask| since(ask).is_some()) {
+            let error = stuck(since(&ask).unwrap_or(now));
+            (ask.completion)(Err(error));
         }
-        let works = now < self.worked + WATCH_INTERVAL * 2;
         for (queue, has_asked) in self.stream.asking_queues() {
-            if queue.is_stuck(queue.is_awaited(has_asked, &context.window), works, least, now) {
-                queue.status.fail(stuck());
+            let waits = queue.is_awaited(has_asked, &context.window);
+            if let Some(since) = queue.stuck_since(waits, works, least, now) {
+                queue.status.fail(stuck(since));
             }
         }
     }
@@ -100,7 +116,7 @@ impl Connection {
         let now = Instant::now();
         let shift = |instant: Instant| (instant + time).min(now);
         (self.heard, self.advanced, self.watched) = (shift(self.heard), shift(self.advanced), shift(self.watched));
-        self.worked = shift(self.worked);
+        (self.worked, self.welcomed) = (shift(self.worked), shift(self.welcomed));
         self.begun = self.begun.map(shift);
         self.trouble = self.trouble.take().map(|(since, why)| (shift(since), why));
         self.stream.stopped(time, now);

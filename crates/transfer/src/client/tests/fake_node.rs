@@ -48,6 +48,12 @@ pub struct Behaviour {
     pub fail_opens: AtomicBool,
     /// Reads nothing, sends nothing and lives on.
     pub frozen: AtomicBool,
+    /// Freezes when the next `Attach` arrives.
+    pub freeze_at_attach: AtomicBool,
+    /// Closes the connection instead of answering these, by kind.
+    pub close_at: AtomicU32,
+    /// Greetings that were answered.
+    pub greetings: AtomicU64,
     /// Sends heartbeats, and makes no progress.
     pub stuck: AtomicBool,
     /// Gets work done, but none of these clients'.
@@ -237,7 +243,14 @@ impl Node {
         std::thread::spawn(move || {
             let mut buffer = Vec::new();
             while let Some((number, request, payload)) = receive(&mut reading, &mut buffer) {
+                if matches!(request, Request::Attach { .. }) && self.does.freeze_at_attach.load(Ordering::SeqCst) {
+                    self.does.frozen.store(true, Ordering::SeqCst);
+                }
                 self.wait_for_thaw(&request);
+                if u32::from(request.kind()) == self.does.close_at.load(Ordering::SeqCst) {
+                    let _ = peer.socket.lock().unwrap().shutdown(std::net::Shutdown::Both);
+                    return;
+                }
                 self.serve(&peer, number, request, payload);
             }
         });
@@ -285,6 +298,7 @@ impl Node {
         match request {
             Request::Hello { client, stream, .. } => {
                 *peer.greeting.lock().unwrap() = (client, stream);
+                self.does.greetings.fetch_add(1, Ordering::SeqCst);
                 let settings = format::Settings::new(format::StoreId::default()).to_text();
                 done(Reply::Welcome { settings, incarnation: alive.incarnation })
             }

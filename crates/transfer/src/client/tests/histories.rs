@@ -2,6 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
+use random::Random;
+
 use super::reducing::{distinct, reducing};
 use super::*;
 
@@ -28,7 +30,7 @@ impl Disturbance {
         let done = AtomicBool::new(false);
         let written: Vec<_> = std::thread::scope(|scope| {
             let write = &write;
-            let start = |writer| scope.spawn(move || write(writer, &mut Random(seed * 1000 + writer + 1)));
+            let start = |writer| scope.spawn(move || write(writer, &mut Random::new(seed * 1000 + writer + 1)));
             let writers: Vec<_> = (0..CLIENTS).map(start).collect();
             let trouble = scope.spawn(|| self.make(nodes, seed + 77, &done));
             // The faults end before a writer's panic propagates, which would wait for ever.
@@ -42,7 +44,7 @@ impl Disturbance {
     }
 
     fn make(&self, nodes: &[Arc<Node>], seed: u64, done: &AtomicBool) {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         while !done.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(self.pause_ms + random.below(6 * self.pause_ms)));
             let node = &nodes[random.below(nodes.len() as u64) as usize];

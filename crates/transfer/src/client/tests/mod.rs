@@ -21,18 +21,6 @@ use crate::message::FailureKind;
 
 const STRIPE_BYTES: u64 = 64 << 10;
 
-/// Small deterministic random numbers (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % limit
-    }
-}
-
 fn nodes(count: usize) -> (Arc<World>, Vec<Arc<Node>>) {
     let world = Arc::default();
     let nodes = (0..count).map(|_| Node::start(&world)).collect();
@@ -314,7 +302,7 @@ fn the_lock_excludes_other_processes() {
 }
 
 #[test]
-fn an_unknown_name_and_wrong_flags_are_told_apart() {
+fn an_unknown_name_and_wrong_flags_are_different_errors() {
     let (_world, nodes) = nodes(1);
     let client = Client::new(settings(&nodes), None);
     let error = client.delete(b"/nothing").unwrap_err();

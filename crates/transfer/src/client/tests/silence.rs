@@ -56,6 +56,55 @@ fn closing_at_a_node_that_froze_is_an_error_within_the_timeout() {
 }
 
 #[test]
+fn attaching_at_a_node_that_froze_is_an_error_within_the_timeout() {
+    assert_within(Duration::from_secs(12), || {
+        let (_world, nodes) = nodes(1);
+        let client = Client::new(Settings { streams: 1, ..with_timeout(&nodes, 6) }, None);
+        nodes[0].does.freeze_at_attach.store(true, Ordering::SeqCst);
+        let begun = Instant::now();
+        let ticket = client.open(b"/frozen", WRITE | CREATE).unwrap();
+        let (sender, outcome) = std::sync::mpsc::channel();
+        // The attempt is left behind where it never ends.
+        std::thread::spawn(move || sender.send(client.attach(&ticket, WRITE).map(drop)));
+        let error = outcome.recv_timeout(Duration::from_secs(60)).expect("it hangs").unwrap_err();
+        assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+        nodes[0].does.freeze_at_attach.store(false, Ordering::SeqCst);
+        nodes[0].does.frozen.store(false, Ordering::SeqCst);
+        begun.elapsed()
+    });
+}
+
+/// Returns how `call` fails at a node that takes everything again after each break, and breaks at requests of this kind.
+fn fails_at_a_node_that_breaks_at(kind: u16, call: impl FnOnce(&Client, &File) -> Error + Send + 'static) {
+    let (_world, nodes) = nodes(1);
+    let (client, file) = file(&nodes, 6);
+    nodes[0].does.never_durable.store(true, Ordering::SeqCst);
+    nodes[0].does.close_at.store(kind.into(), Ordering::SeqCst);
+    let greeted = nodes[0].does.greetings.load(Ordering::SeqCst);
+    let (sender, outcome) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(call(&client, &file)));
+    let error = outcome.recv_timeout(Duration::from_secs(60)).expect("it hangs");
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    let greeted = nodes[0].does.greetings.load(Ordering::SeqCst) - greeted;
+    assert!((2..60).contains(&greeted), "{greeted} connections within 6 s");
+}
+
+#[test]
+fn a_node_that_breaks_at_each_checkpoint_is_an_error_and_not_tried_without_a_pause() {
+    let kind = Request::Checkpoint { session: format::SessionId(1), stripe_set: 0, epoch: 1 }.kind();
+    fails_at_a_node_that_breaks_at(kind, |_, file| file.commit().unwrap_err());
+}
+
+#[test]
+fn a_node_that_breaks_at_each_deletion_is_an_error_though_it_serves_open_files() {
+    let kind = Request::Delete { path: format::StorePath::new(b"other").unwrap() }.kind();
+    fails_at_a_node_that_breaks_at(kind, |client, _| match client.delete(b"/other").unwrap_err() {
+        OpenError::Transfer(error) => error,
+        error => panic!("{error}"),
+    });
+}
+
+#[test]
 fn a_node_that_stood_still_for_a_while_costs_only_time() {
     let (_world, nodes) = nodes(1);
     let (client, file) = file(&nodes, 60);
@@ -182,6 +231,8 @@ fn a_node_that_says_that_it_works_and_never_answers_is_not_believed_for_ever() {
     let least = Duration::from_secs(6);
     let begun = Instant::now();
     let after = |seconds| begun + Duration::from_secs(seconds);
-    assert!(!ask.is_stuck(after(190), least, after(190)), "it has worked until now");
-    assert!(ask.is_stuck(after(201), least, after(201)));
+    assert_eq!(ask.stuck_since(after(190), least, after(190)), None, "it has worked until now");
+    let since = ask.stuck_since(after(201), least, after(201)).unwrap();
+    assert!(since < after(1), "the error says how long it was waited for");
+    assert!(!ask.is_expired(after(190), after(190)) && ask.is_expired(after(201), after(201)));
 }

@@ -1,4 +1,4 @@
-//! The share each application should have: weighted max-min over those that want something, groups first.
+//! The share of one server that each application should have: weighted max-min over those that want something, groups first.
 //!
 //! An application with requests outstanding wants all it can get; another wants its achieved share, and the rest goes
 //! to the others by their weights (water-filling: Bertsekas and Gallager, Data Networks, section 6.5.2).
@@ -17,7 +17,7 @@ pub struct Claim {
 }
 
 /// Returns each claim's part of a whole of 1. They add up to less only when all demand is met.
-pub fn wanted(claims: &[Claim]) -> Vec<f64> {
+pub fn target_shares(claims: &[Claim]) -> Vec<f64> {
     let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (number, claim) in claims.iter().enumerate() {
         if let Some((name, _)) = &claim.group {
@@ -81,6 +81,9 @@ fn fill(whole: f64, sides: &[Side]) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
+    use random::Random;
+
+    use super::super::max_min;
     use super::*;
 
     fn claim(weight: u32, demand: Option<f64>) -> Claim {
@@ -93,9 +96,28 @@ mod tests {
 
     #[track_caller]
     fn assert_parts(claims: &[Claim], expected: &[f64]) {
-        let parts = wanted(claims);
+        let parts = target_shares(claims);
         let is_near = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-9;
         assert!(parts.len() == expected.len() && parts.iter().zip(expected).all(is_near), "{parts:?}");
+    }
+
+    #[test]
+    fn shares_of_one_server_are_the_max_min_allocation_by_flows() {
+        let mut random = Random::new(5);
+        for _ in 0..200 {
+            let some = |random: &mut Random| (random.below(3) > 0).then(|| random.unit());
+            let claims: Vec<Claim> =
+                (0..1 + random.below(6)).map(|_| claim(1 + random.below(16) as u32, some(&mut random))).collect();
+            let flows = claims.iter().map(|claim| max_min::Claim {
+                weight: f64::from(claim.weight),
+                demand: claim.demand.unwrap_or(f64::INFINITY),
+                servers: vec![(0, f64::INFINITY)],
+            });
+            let allocated = max_min::allocate(&[1.0], &flows.collect::<Vec<_>>());
+            for (share, allocated) in target_shares(&claims).into_iter().zip(allocated) {
+                assert!((share - allocated).abs() < 1e-3, "{share} {allocated} for {claims:?}");
+            }
+        }
     }
 
     #[test]
@@ -121,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_gets_more_than_the_whole_and_less_only_when_all_are_content() {
+    fn no_application_gets_more_than_the_whole_and_less_only_when_all_are_content() {
         let mut state = 7u64;
         let mut roll = |limit: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -138,7 +160,7 @@ mod tests {
                     }
                 })
                 .collect();
-            let parts = wanted(&claims);
+            let parts = target_shares(&claims);
             let total: f64 = parts.iter().sum();
             let content = |(claim, part): (&Claim, &f64)| claim.demand.is_some_and(|demand| *part >= demand - 1e-9);
             let all_content = claims.iter().zip(&parts).all(content);
