@@ -8,8 +8,8 @@ use transfer::message::{Extent, Reply, Request};
 
 use super::bounds::Client;
 use super::node::Node;
-use super::random::Random;
 use super::runner::{Store, run};
+use random::Random;
 
 const KEY: HandleKey = HandleKey([7; HandleKey::BYTES]);
 const DEAF: u64 = 12;
@@ -59,7 +59,7 @@ fn connections_without_a_hello_keep_no_client_out() {
     drop(strangers);
 }
 
-/// More than their answers may take together.
+/// Readers of ranges that lie far apart, of more than their answers may take together.
 const READERS: u64 = 40;
 const RANGES: u64 = 1024;
 const RANGE_BYTES: u64 = 64 << 10;
@@ -76,7 +76,7 @@ fn what_many_readers_of_many_ranges_hold_together_is_bounded() {
         let session = client.open("content", &node.address, KEY);
         assert!(matches!(client.ask(Request::Attach { session, stripe_set: 0, key: KEY }), Reply::Attached { .. }));
         let range = |at: u64| Extent {
-            offset: (number * 2_000_003 + at * RANGE_BYTES) % (CONTENT_BYTES - RANGE_BYTES),
+            offset: (number + at * 37) * 12_000 % (CONTENT_BYTES - RANGE_BYTES),
             bytes: RANGE_BYTES,
         };
         let extents = (0..RANGES).map(range).collect();
