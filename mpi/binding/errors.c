@@ -79,7 +79,8 @@ static int new_code(int error_class) {
 static int code_for(int error_class) {
     pthread_mutex_lock(&lock);
     int code = error_class, at = 0;
-    while (at < reported_count && (reported[at].error_class != error_class || strcmp(reported[at].text, thread_sentence))) at++;
+    while (at < reported_count
+           && (reported[at].error_class != error_class || strcmp(reported[at].text, thread_sentence))) at++;
     if (at < reported_count) code = reported[at].code;
     else if (reported_count < MAX_CODES) code = new_code(error_class);
     pthread_mutex_unlock(&lock);

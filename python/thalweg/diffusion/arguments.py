@@ -16,10 +16,14 @@ from typing import Any
 import fsspec
 from fsspec.core import has_magic
 
+from thalweg import url as store_url
 from thalweg.diffusion.cache.item import Item
 
 # Where users find what the standard library defines elsewhere.
 _PUBLIC_MODULES = {"genericpath": "os.path", "posixpath": "os.path", "_operator": "operator"}
+
+# Where what follows `://` is a path.
+_WITHOUT_HOST = ("file", "local", "memory")
 
 
 @dataclass(frozen=True)
@@ -99,10 +103,15 @@ class Output:
     The function gets the path to write to: a file, or a folder that it makes there. Tasks that are submitted later and
     have it as their `File` or `Output` wait for it.
 
+    A file replaces an older one. A folder replaces one that this run wrote, or an earlier start with the same run
+    folder; where another one is that is not empty, the task fails with `FileExistsError`.
+
     Parameters
     ----------
     url : str or os.PathLike
-        Where fsspec can write, or a local path.
+        Where fsspec can write, or a local path. No root, and not the current directory or one above it.
+    replace : bool
+        A folder replaces whatever is there, with all that is in it.
 
     Examples
     --------
@@ -117,9 +126,11 @@ class Output:
     """
 
     url: str
+    replace: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "url", absolute(self.url))
+        _check_output(self.url)
 
 
 class LocalPath(str):
@@ -144,11 +155,36 @@ def absolute(url: str | os.PathLike[str]) -> str:
     """A URL as it is, a path from the root: the worker has another working directory."""
     # Of a path of universal_pathlib's only its text has the protocol.
     written = str(url) if getattr(url, "protocol", "") else os.fspath(url)
+    if not written:
+        raise ValueError("the URL or path is empty")
     if "://" in written or "::" in written:
         written = written.removeprefix("file://") if written.startswith("file:///") else written
         # One name for a folder, however it is written; to a web server it may be another page.
-        return written if "http" in written.partition("://")[0] else written.rstrip("/") or "/"
+        if "http" in written.partition("://")[0]:
+            return written
+        plain = written.rstrip("/")
+        return f"{plain}//" if plain.endswith(":") else plain or "/"
     return os.path.abspath(os.path.expanduser(written))
+
+
+def _check_output(url: str) -> None:
+    """A folder that appears there would replace all that a store or the user's own work has."""
+    if "://" in url or "::" in url:
+        if _is_root(url.rpartition("::")[2]):
+            raise ValueError(f"{url}: is the root of a file system or store; an output needs a name of its own in it")
+        return
+    place, here = os.path.realpath(url), os.path.realpath(os.curdir)
+    if os.path.commonpath([place, here]) == place:
+        what = "the current directory" if place == here else "above the current directory"
+        raise ValueError(f"{url}: is {what}; an output needs a name of its own")
+
+
+def _is_root(url: str) -> bool:
+    protocol, _, rest = url.partition("://")
+    if protocol == "thalweg":
+        return not store_url.split(url)[1]
+    # Of most the first part is a host or bucket.
+    return "/" not in rest.strip("/") if protocol not in _WITHOUT_HOST else not rest.strip("/")
 
 
 def label(function: Callable[..., Any]) -> str:

@@ -52,18 +52,19 @@ class Reference:
 
 
 class Call(NamedTuple):
-    """`values` are those that the payload refers to by place."""
+    """`values` are those that the payload refers to by place; `replaced` are outputs that may replace any folder."""
 
     payload: bytes
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     values: tuple[Value | Reference, ...]
+    replaced: tuple[str, ...]
 
 
 class _Part(NamedTuple):
     value: Value
     inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
+    outputs: tuple[Output, ...]
 
 
 class Apart:
@@ -120,9 +121,11 @@ def packed(arguments: tuple[Any, ...], keywords: dict[str, Any], apart: Apart | 
         if {id(one) for one in large} != {id(one) for one in known}:
             call = _Packing(apart)
             payload = call.pickled((arguments, keywords), large)
-    if len(set(call.outputs)) < len(call.outputs):
-        raise ValueError(f"a task writes each of its outputs once: {call.outputs}")
-    return Call(payload, tuple(dict.fromkeys(call.inputs)), tuple(call.outputs), tuple(call.values))
+    outputs = tuple(one.url for one in call.outputs)
+    if len(set(outputs)) < len(outputs):
+        raise ValueError(f"a task writes each of its outputs once: {list(outputs)}")
+    replaced = tuple(one.url for one in call.outputs if one.replace)
+    return Call(payload, tuple(dict.fromkeys(call.inputs)), outputs, tuple(call.values), replaced)
 
 
 def unsendable(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> str | None:
@@ -142,7 +145,7 @@ class _Packing:
     def __init__(self, apart: Apart) -> None:
         self._apart = apart
         self.inputs: list[str] = []
-        self.outputs: list[str] = []
+        self.outputs: list[Output] = []
         self.values: list[Value | Reference] = []
         self._places: dict[int | bytes, int] = {}
 
@@ -221,7 +224,7 @@ class _Pickler(Pickler):
             self._packing.inputs.append(key)
             return "file", key, value.url
         if isinstance(value, Output):
-            self._packing.outputs.append(value.url)
+            self._packing.outputs.append(value)
             return "output", value.url
         if isinstance(value, Reference):
             return "shared" if value.is_shared else "value", self._packing.place(value)

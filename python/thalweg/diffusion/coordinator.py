@@ -23,6 +23,7 @@ from thalweg.diffusion.messages import (
     Evict,
     Failed,
     Fetch,
+    Folders,
     Forget,
     Hello,
     Keep,
@@ -41,6 +42,7 @@ from thalweg.diffusion.messages import (
     Unpublished,
     Update,
     Usage,
+    Writing,
 )
 from thalweg.diffusion.options import Options
 from thalweg.diffusion.path_tree import PathTree
@@ -124,6 +126,8 @@ class Coordinator:
         self._entries: dict[int, _Entry] = {}
         # The plan's numbers of tasks, by the client's.
         self._numbers: dict[int, int] = {}
+        # Output folders that are the run's own.
+        self._folders: set[str] = set()
         self._keys: list[str] = []
         self._digests: dict[str, bytes] = {}
         # Outputs of tasks that have not ended; and all items, by URL, once a task has written any.
@@ -333,6 +337,9 @@ class Coordinator:
         elif isinstance(report, Lost):
             for key in report.keys:
                 self._plan.lost(now_s, worker.number, self._item(key))
+        elif isinstance(report, Writing):
+            self._folders.update(report.folders)
+            self._updates.append(Folders(report.folders))
         elif isinstance(report, Published):
             self._published(now_s, worker, report)
         elif isinstance(report, Unpublished):
@@ -516,9 +523,9 @@ class Coordinator:
                 worker.values.add(digest)
                 worker.orders.append(Keep(digest, self._values[digest]))
         keys = tuple(self._keys[item] for item in order.coming)
-        worker.orders.append(
-            Run(order.task, order.attempt, task.function, task.payload, task.values, task.inputs, task.outputs, keys)
-        )
+        replaced = tuple(url for url in task.outputs if url in task.replaced or url in self._folders)
+        names = (task.function, task.payload, task.values, task.inputs, task.outputs)
+        worker.orders.append(Run(order.task, order.attempt, *names, keys, replaced))
 
     def _event(self, kind: str, **arguments: Any) -> None:
         self._updates.append(Event(kind, arguments))

@@ -2,14 +2,16 @@
 
 An append-only file in the run folder. A record is its length and CRC-32 (little-endian, four bytes each), the task's
 name of 20 bytes (the digest of its call, and which of equal calls it is), the length of its evidence (four bytes), the
-evidence as JSON, and its pickled result. Of several records of one name the last counts. What follows the last whole record is cut off: whoever wrote it died. Records
-are in the operating system's hands when a result is handed out; a power loss may cost the last seconds.
+evidence as JSON, and its pickled result. Of several records of one name the last counts. An output folder that the run
+writes has a record of its own before, whose name is the digest of its URL, without evidence and result. What follows the
+last whole record is cut off: whoever wrote it died. Records are in the operating system's hands when a result is handed out; a power loss may cost the last seconds.
 SPDX-License-Identifier: Apache-2.0
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import struct
@@ -22,6 +24,8 @@ _MAGIC = b"thalweg-run-2\n"
 _HEAD = struct.Struct("<II")
 _LENGTH = struct.Struct("<I")
 _NAME_BYTES = 20
+# In the place of which of equal calls it is.
+_FOLDER = b"\xff\xff\xff\xff"
 
 
 class RunFolderBusy(RuntimeError):
@@ -68,6 +72,13 @@ class Journal:
         evidence = Evidence([tuple(one) for one in inputs], [tuple(one) for one in outputs])
         return evidence, body[_LENGTH.size + length :]
 
+    def has_folder(self, url: str) -> bool:
+        """Whether the run wrote an output folder there, or began to, in an earlier start."""
+        return _folder_name(url) in self._places
+
+    def write_folders(self, urls: Iterable[str]) -> None:
+        self.write((_folder_name(url), Evidence([], []), b"") for url in urls)
+
     def write(self, done: Iterable[tuple[bytes, Evidence, bytes]]) -> None:
         """Names, evidence and results; all in one write."""
         written = bytearray()
@@ -108,3 +119,7 @@ class Journal:
                 return
             yield at + _HEAD.size, body
             at += _HEAD.size + length
+
+
+def _folder_name(url: str) -> bytes:
+    return hashlib.blake2b(url.encode(), digest_size=_NAME_BYTES - len(_FOLDER)).digest() + _FOLDER

@@ -83,6 +83,14 @@ class PublishedOutput(NamedTuple):
     is_folder: bool = False
 
 
+class Writing(NamedTuple):
+    """Folders that a task wrote are about to appear: from now on what is there is the run's."""
+
+    task: int
+    attempt: int
+    folders: list[str]
+
+
 class Published(NamedTuple):
     """The outputs of a task are in the store."""
 
@@ -118,7 +126,7 @@ class Usage(NamedTuple):
     longest: list[tuple[int, float]]
 
 
-Report = Union[Hello, Arrived, Missed, Missing, Lost, Ended, Published, Unpublished, Answered, Usage]
+Report = Union[Hello, Arrived, Missed, Missing, Lost, Ended, Writing, Published, Unpublished, Answered, Usage]
 
 
 class Keep(NamedTuple):
@@ -135,7 +143,8 @@ class Forget(NamedTuple):
 
 
 class Run(NamedTuple):
-    """Run this when its inputs are there; those of `coming` are not, and fetches follow."""
+    """Run this when its inputs are there; those of `coming` are not, and fetches follow. Folders among the outputs may
+    replace only `replaced`."""
 
     task: int
     attempt: int
@@ -145,6 +154,7 @@ class Run(NamedTuple):
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     coming: tuple[str, ...]
+    replaced: tuple[str, ...] = ()
 
 
 class Fetch(NamedTuple):
@@ -183,7 +193,7 @@ Order = Union[Keep, Forget, Run, Fetch, Evict, Recall, Publish, Drop]
 
 
 class Task(NamedTuple):
-    """From the client, which numbers its tasks itself."""
+    """From the client, which numbers its tasks itself. `replaced` are outputs that may replace any folder."""
 
     number: int
     function: bytes
@@ -192,6 +202,7 @@ class Task(NamedTuple):
     values: tuple[bytes, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    replaced: tuple[str, ...] = ()
 
 
 class Tasks(NamedTuple):
@@ -214,6 +225,12 @@ class Result(NamedTuple):
     differing: tuple[str, ...] = ()
 
 
+class Folders(NamedTuple):
+    """To the client: output folders of the run, for the journal."""
+
+    urls: list[str]
+
+
 class Failed(NamedTuple):
     number: int
     failure: Failure
@@ -227,4 +244,4 @@ class Event(NamedTuple):
     arguments: dict[str, Any]
 
 
-Update = Union[Result, Failed, Event]
+Update = Union[Result, Failed, Folders, Event]

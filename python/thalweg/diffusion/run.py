@@ -27,7 +27,7 @@ from thalweg.diffusion.failure import Failure, InputFailed
 from thalweg.diffusion.feeder import Feeder
 from thalweg.diffusion.futures import Scattered, TaskFuture
 from thalweg.diffusion.journal import Journal
-from thalweg.diffusion.messages import Event, Failed, Result, Task, Tasks, Update
+from thalweg.diffusion.messages import Event, Failed, Folders, Result, Task, Tasks, Update
 from thalweg.diffusion.options import Options
 from thalweg.diffusion.pickling import captured
 from thalweg.diffusion.report.record import Record
@@ -274,7 +274,8 @@ class Run:
             self._waiters[number] = waiter
         function, *rest = waiter.values
         name = calls.function.label
-        batch.add(Task(number, function, name, call.payload, tuple(rest), call.inputs, call.outputs))
+        replaced = tuple(url for url in call.outputs if url in call.replaced or self._has_folder(url))
+        batch.add(Task(number, function, name, call.payload, tuple(rest), call.inputs, call.outputs, replaced))
 
     # The journal.
 
@@ -298,6 +299,9 @@ class Run:
         found = [self._journal.find(name + struct.pack("<I", 0)) for name in names]
         self._inspector.prefetch(one[0] for one in found if one is not None)
 
+    def _has_folder(self, url: str) -> bool:
+        return self._journal is not None and self._journal.has_folder(url)
+
     def _known(self, name: bytes | None) -> bytes | None:
         if self._journal is None or self._inspector is None or name is None:
             return None
@@ -312,6 +316,10 @@ class Run:
         for one in updates:
             if isinstance(one, Event):
                 self._record.event(one, self._arguments_of)
+                continue
+            if isinstance(one, Folders):
+                if self._journal is not None:
+                    self._journal.write_folders(one.urls)
                 continue
             with self._changed:
                 waiter = self._waiters.pop(one.number, None)

@@ -21,6 +21,17 @@ _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 
 
+def is_filled_folder(fs: Any, place: str) -> bool:
+    if is_local(fs):
+        # Of a link only the link is replaced.
+        return os.path.isdir(place) and not os.path.islink(place) and bool(os.listdir(place))
+    try:
+        listed = fs.ls(place, detail=False)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return any(one.rstrip("/") != place.rstrip("/") for one in listed)
+
+
 def put_folder(source: str, fs: Any, place: str, suffix: str) -> None:
     """Puts the folder at `source` in its place; `suffix` tells temporary folders of different attempts apart."""
     parent = make_parent(fs, place)

@@ -14,7 +14,7 @@ from typing import Any
 import fsspec
 
 from thalweg.diffusion.arguments import base_name
-from thalweg.diffusion.stores.output_folder import put_folder
+from thalweg.diffusion.stores.output_folder import is_filled_folder, put_folder
 from thalweg.diffusion.stores.protocols import is_local, make_parent, shows_whole_files
 from thalweg.diffusion.stores.stall_timeout import with_stall_timeout
 from thalweg.disk_cache.tree import size_of
@@ -30,12 +30,16 @@ class OutputMissing(FileNotFoundError):
 class Outputs:
     """The files and folders one attempt writes."""
 
-    def __init__(self, folder: str, urls: tuple[str, ...]) -> None:
+    def __init__(self, folder: str, urls: tuple[str, ...], replaced: tuple[str, ...] = ()) -> None:
         self.folder = folder
+        self.replaced = replaced
         self.paths = {url: os.path.join(folder, str(at), base_name(url)) for at, url in enumerate(urls)}
 
     def prepare(self) -> None:
-        for path in self.paths.values():
+        """Fails before the task runs where no local folder could appear in the end."""
+        for url, path in self.paths.items():
+            if "://" not in url and "::" not in url and url not in self.replaced:
+                check_free(url, {})
             os.makedirs(os.path.dirname(path), exist_ok=True)
 
     def check(self) -> None:
@@ -43,9 +47,23 @@ class Outputs:
             if not os.path.exists(path):
                 raise OutputMissing(f"the task ended without writing its output {url} (to {path})")
 
+    def folders(self) -> list[str]:
+        return [url for url, path in self.paths.items() if os.path.isdir(path)]
+
     def remove(self) -> None:
         if self.paths:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def check_free(url: str, storage_options: dict[str, Any], stall_timeout_s: float | None = None) -> None:
+    """Raises where a folder is that is not empty: to replace it costs all that is in it."""
+    # What was listed before may have changed since.
+    fs, place = fsspec.core.url_to_fs(url, **{**storage_options, "skip_instance_cache": True})
+    if with_stall_timeout(lambda: is_filled_folder(fs, place), stall_timeout_s, url):
+        raise FileExistsError(
+            f"{url}: there is a folder that this run did not write, which its output would replace with all that is in "
+            "it: move it away or name another place; Output(url, replace=True) replaces it"
+        )
 
 
 def put(

@@ -44,6 +44,7 @@ from thalweg.diffusion.messages import (
     Run,
     Unpublished,
     Usage,
+    Writing,
 )
 from thalweg.diffusion.options import Options
 from thalweg.diffusion.stores import outputs
@@ -82,7 +83,7 @@ class Job:
 
     def __init__(self, run: Run, folder: str, now: float) -> None:
         self.run = run
-        self.outputs = Outputs(os.path.join(folder, f"{run.task}-{run.attempt}"), run.outputs)
+        self.outputs = Outputs(os.path.join(folder, f"{run.task}-{run.attempt}"), run.outputs, run.replaced)
         self.paths: dict[str, str] = {}
         self.missing_keys = set(run.inputs)
         self.pinned: list[Row] = []
@@ -471,6 +472,7 @@ class Agent:
         if written is None:
             return
         try:
+            self._claim_folders(order, written)
             published = [self._put(url, path, order) for url, path in written.paths.items()]
         except Exception as error:
             self._report(Unpublished(order.task, order.attempt, Failure.of(error)))
@@ -478,6 +480,20 @@ class Agent:
             self._report(Published(order.task, order.attempt, published))
         finally:
             written.remove()
+
+    def _claim_folders(self, order: Publish, written: Outputs) -> None:
+        """Before anything of them appears, as the next attempt may find them half there."""
+        folders = written.folders()
+        options = self._options
+        for url in folders:
+            if url not in written.replaced:
+                self._store_retry.call(
+                    url,
+                    lambda: outputs.check_free(url, options.storage_options, options.store_stall_timeout_s),
+                    lambda: self._is_closed,
+                )
+        if folders:
+            self._report(Writing(order.task, order.attempt, folders))
 
     def _put(self, url: str, path: str, order: Publish) -> PublishedOutput:
         count, is_folder = size_of(path), os.path.isdir(path)
