@@ -9,6 +9,7 @@ mod cli {
     mod company;
     mod comparing;
     mod configuration;
+    mod crowded;
     mod deaf_readers;
     mod deletion;
     mod excluding;
@@ -48,5 +49,6 @@ mod cli {
     mod terms;
     mod trees;
     mod updates;
+    mod variables;
     mod versions;
 }

@@ -16,7 +16,9 @@ use crate::error::Result;
 use crate::exchange::{Bound, Exchanging};
 use crate::listener::Listener;
 use crate::metrics::{Metrics, PendingBind};
+use crate::open_files::{self, ConnectionPool};
 use crate::rpc::Budget;
+use crate::s3;
 use crate::tls::TlsEnds;
 use crate::upstream_scheduler::UpstreamScheduler;
 
@@ -29,6 +31,8 @@ pub(crate) struct Gate {
     pub call_memory: Rc<Budget>,
     /// Of NFS and GlusterFS, at all listeners together, as their memory is; those of S3 belong to listeners.
     pub rpc_clients: ClientConnections,
+    /// Of all protocols, at all listeners together.
+    pub pool: ConnectionPool,
     state: RefCell<State>,
 }
 
@@ -56,7 +60,8 @@ impl Gate {
         let call_memory = Budget::new(config.call_memory_bytes);
         let metrics = Metrics::new(applications.clone(), exchanging.link().clone(), call_memory.clone());
         let (rpc_clients, state) = (ClientConnections::default(), RefCell::new(state));
-        let gate = Gate { clock, applications, exchanging, metrics, call_memory, rpc_clients, state };
+        let pool = ConnectionPool::of_open_files(open_files::raise_limit());
+        let gate = Gate { clock, applications, exchanging, metrics, call_memory, rpc_clients, pool, state };
         let gate = Rc::new(gate);
         let (bound, pending_bind) =
             (gate.exchanging.bind(config.exchange.as_ref())?, gate.metrics.bind(config.metrics)?);
@@ -88,6 +93,14 @@ impl Gate {
         let limit = config.connections_per_client;
         self.state.borrow().listeners.iter().for_each(|listener| listener.limit_clients(limit));
         self.rpc_clients.set_limit(limit);
+        self.pool.limit_clients(limit);
+        if self.pool.most() < s3::MAX_CONNECTIONS {
+            tracing::warn!(
+                "the limit of open files allows {} connections in all, and a listener could have {}: raise it (LimitNOFILE)",
+                self.pool.most(),
+                s3::MAX_CONNECTIONS
+            );
+        }
     }
 
     /// Tells the exchange and the metrics of all servers there are now.

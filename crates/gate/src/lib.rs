@@ -44,7 +44,6 @@ pub fn check(path: &Path) -> Result<Config> {
 /// Serves as the file says until `stop` is ready. Calls `ready` with the addresses that the gate listens at, in the
 /// order of the file. The file is read again on SIGHUP and when it changes.
 pub fn run(path: &Path, ready: impl FnOnce(&[SocketAddr]), stop: impl Future<Output = ()> + 'static) -> Result<()> {
-    open_files::raise_limit();
     let failed = |error| Error::System { what: "starting the runtime", error };
     let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
     LocalSet::new().block_on(&runtime, async {

@@ -112,6 +112,14 @@ async fn accept_for_ever(socket: Rc<TcpListener>, listener: Rc<ListenerContext>)
 
 async fn serve(listener: Rc<ListenerContext>, client: TcpStream, peer: SocketAddr) {
     tracing::debug!(peer = %peer, "connection to {} accepted", listener.listen.upstream);
+    let _permit = match listener.gate.pool.admit(peer.ip()) {
+        Ok(permit) => permit,
+        Err(why) => {
+            // Without it the kernel keeps the connection for a while.
+            let _ = client.set_zero_linger();
+            return tracing::warn!(peer = %peer, "connection to {} closed: {why}", listener.listen.address);
+        }
+    };
     match listener.listen.protocol {
         Protocol::S3 => s3::serve(&listener, client, peer).await,
         Protocol::Nfs | Protocol::Gluster => rpc::serve(&listener, client, peer).await,

@@ -36,8 +36,8 @@ use crate::socket::{self, SLICE};
 use crate::wire::{Seen, Wire};
 pub(crate) use client_timeout::ClientTimeout;
 use connection::Connection;
-pub(crate) use limits::Connections;
-use limits::{HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, MAX_CONNECTIONS};
+pub(crate) use limits::{ConnectionPermit, Connections, MAX_CONNECTIONS};
+use limits::{HANDSHAKE_TIMEOUT, IDLE_TIMEOUT};
 
 /// How long a client that is refused may take to read it.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);

@@ -358,6 +358,10 @@ impl Registrar for CatalogRegistrar {
 fn as_store_error(error: catalog::Error) -> store::Error {
     match error {
         catalog::Error::Full { path } => store::Error::Full { path },
+        catalog::Error::ReadOnly { path } => {
+            let source = std::io::Error::new(std::io::ErrorKind::ReadOnlyFilesystem, "it can only be read here");
+            store::Error::Io { path, source }
+        }
         other => store::Error::Unavailable { peer: "the catalog".into(), why: other.to_string() },
     }
 }

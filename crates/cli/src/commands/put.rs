@@ -73,6 +73,8 @@ pub struct Arguments {
 
 /// How often a put begins again because its node was started again.
 const MAX_ATTEMPTS: usize = 20;
+/// How many of these may follow each other without a commit: a node may answer and yet never get anything done.
+const MAX_FRUITLESS_ATTEMPTS: usize = 4;
 /// How long a node that went away may take to come back, after the 15 s for which requests are repeated.
 const NODE_TIMEOUT: Duration = Duration::from_secs(45);
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
@@ -119,8 +121,11 @@ fn put_again_after_restarts(
     let access = if arguments.0.dry_run { Access::Read } else { Access::Write };
     let mut repository = open_store(&to.store, access)?;
     let stored = Stored::default();
+    let (mut fruitless, mut committed) = (0, 0);
     for attempt in 1.. {
         let run = run(&repository, sources.clone(), arguments, to, interruption, &stored, output);
+        fruitless = if stored.files() > committed { 0 } else { fruitless + 1 };
+        committed = stored.files();
         match run.and_then(|summary| {
             repository.close()?;
             Ok(summary)
@@ -128,6 +133,7 @@ fn put_again_after_restarts(
             Err(error)
                 if may_begin_again
                     && attempt < MAX_ATTEMPTS
+                    && fruitless < MAX_FRUITLESS_ATTEMPTS
                     && is_of_a_restarted_node(&error)
                     && !interruption.has_come() =>
             {
