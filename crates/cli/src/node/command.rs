@@ -11,7 +11,7 @@ use format::Secret;
 use repository::Access;
 use transfer::{Server, TlsServer, read_secret, secret_of_environment};
 
-use super::{Node, NodeOptions, NodeService, monitored, open_files, panics, restart};
+use super::{Node, NodeOptions, NodeService, arenas, monitored, open_files, panics, restart};
 use crate::failure::misuse;
 use crate::host_port;
 use crate::location::store_of_argument;
@@ -84,6 +84,7 @@ const MAX_STAGING_MIB: u64 = 1 << 30;
 const MAX_WORKERS: i64 = 1024;
 
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
+    arenas::limit();
     // Before any thread is there, so that all of them leave the signals to this one.
     let ending = Signals::block().end_until_ready().context("starting the node's threads")?;
     log::start(&arguments.log, tracing::Level::WARN)?;
