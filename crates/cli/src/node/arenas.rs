@@ -1,5 +1,5 @@
 //! The C library's allocator gives every few threads an arena of their own, 8 for each core, and what is freed in one is of
-//! no use in another: a node with forty readers held three times the memory that it uses. One arena for each core keeps
+//! no use in another: a node with many readers held far more memory than it uses. One arena for each core keeps
 //! cores apart as well.
 
 const MIN_ARENAS: usize = 2;

@@ -75,7 +75,7 @@ const RESTART_TIMEOUT: Duration = Duration::from_secs(60);
 const RESTART_PAUSE: Duration = Duration::from_millis(200);
 
 /// A stripe set checkpoints at the latest when this much is not durable (bytes).
-const SETTLE_BYTES: u64 = 32 << 20;
+const CHECKPOINT_BYTES: u64 = 32 << 20;
 /// The memory for fingerprint lists, enough for some GiB of data: 36 bytes for each 8 KiB.
 const NAMES_BYTES: usize = 32 << 20;
 const MIN_STAGING_BYTES: u64 = 256 << 20;
@@ -190,7 +190,7 @@ impl Arguments {
         NodeOptions {
             staging_bytes,
             workers: self.workers.map_or(cores, |workers| workers as usize),
-            checkpoint_bytes: SETTLE_BYTES,
+            checkpoint_bytes: CHECKPOINT_BYTES,
             names_bytes: NAMES_BYTES,
             trust_clients: self.trust_clients,
             weights: (!self.weights.is_empty()).then(|| self.weights.iter().cloned().collect()),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use catalog::{Names, PathSession};
 use format::StorePath;
-use repository::{Access, Repository};
+use repository::{Access, LEASE_MS, Repository};
 use transfer::{Credentials, Remote, RemoteCatalog};
 
 use super::side_by_side::{all_answers, first_answer, within};
@@ -145,10 +145,16 @@ fn look_at_all(repository: &Repository, sessions: &[PathSession], has_node_ended
 }
 
 fn look(repository: &Repository, session: &PathSession, has_node_ended: bool) -> anyhow::Result<Remains> {
-    let Some(found) = repository.local_catalog()?.path_session(session.id)? else { return Ok(Remains::Nothing) };
+    let all = repository.catalog().path_sessions()?;
+    let Some(found) = all.into_iter().find(|found| found.id == session.id) else { return Ok(Remains::Nothing) };
     if repository::checkpointed_data(repository, &found)? > 0 {
-        let left_ms = if found.interrupted { None } else { repository.catalog().lease_left_ms(found.id)? };
-        return Ok(Remains::Data { lease_left_s: left_ms.unwrap_or(0).div_ceil(1000) });
+        let left_ms = match found.interrupted {
+            true => 0,
+            // A node that runs gives its dead clients up by then.
+            false if !has_node_ended => LEASE_MS,
+            false => repository.catalog().lease_left_ms(found.id)?.unwrap_or(0),
+        };
+        return Ok(Remains::Data { lease_left_s: left_ms.div_ceil(1000) });
     }
     Ok(if has_node_ended || found.interrupted { Remains::Nothing } else { Remains::Unknown })
 }
