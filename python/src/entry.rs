@@ -18,7 +18,8 @@ impl Entry {
     }
 
     pub fn with_head(path: &StorePath, entry: &FileEntry, head: Version) -> Self {
-        Entry { path: path.clone(), entry: FileEntry { head: Some(head), ..entry.clone() } }
+        let attributes = head.attributes.as_deref().unwrap_or(&entry.attributes).clone();
+        Entry { path: path.clone(), entry: FileEntry { attributes, head: Some(head), ..entry.clone() } }
     }
 
     /// None of directories and symbolic links.

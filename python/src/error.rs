@@ -1,6 +1,8 @@
 //! Errors as Python's own: an `OSError` with the number whose subclass says what a caller can do, and our sentence, in which
 //! nothing that a node said can steer a terminal.
 
+use std::io::ErrorKind;
+
 use catalog::Refusal;
 use pyo3::PyErr;
 use pyo3::exceptions::{PyConnectionError, PyOSError, PyValueError};
@@ -60,6 +62,7 @@ fn number_of_catalog(error: &catalog::Error) -> i32 {
     match error {
         catalog::Error::NotFound { .. } => libc::ENOENT,
         catalog::Error::HeadMoved { .. } => libc::EBUSY,
+        catalog::Error::ReadOnly { .. } => libc::EROFS,
         catalog::Error::LeaseLost { .. } => libc::ESTALE,
         catalog::Error::Refused { .. } => match error.refusal() {
             Some(Refusal::IsDirectory) => libc::EISDIR,
@@ -72,5 +75,8 @@ fn number_of_catalog(error: &catalog::Error) -> i32 {
 }
 
 fn number_of(error: &std::io::Error) -> i32 {
-    error.raw_os_error().unwrap_or(libc::EIO)
+    match error.kind() {
+        ErrorKind::ReadOnlyFilesystem => libc::EROFS,
+        _ => error.raw_os_error().unwrap_or(libc::EIO),
+    }
 }

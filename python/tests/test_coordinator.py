@@ -19,6 +19,7 @@ from thalweg.diffusion.messages import (
     Run,
     Task,
     Tasks,
+    Writing,
 )
 from thalweg.diffusion.options import Options
 
@@ -104,6 +105,20 @@ def test_a_task_that_kills_its_workers_fails_in_the_end():
         play.coordinator.gone(0.0, str(worker))
     play.orders(Run)
     assert 2 < worker < 20 and "lost" in play.news[0].failure.line
+
+
+def test_a_folder_that_a_lost_worker_began_to_write_may_be_replaced_by_the_next():
+    play = Play()
+    play.join("a")
+    play.submit((0, (), ("/out",)))
+    ((_, first),) = play.orders(Run)
+    play.say("a", ended(first))
+    assert play.orders(Publish) == [("a", Publish(0, 1))] and first.replaced == ()
+    play.say("a", Writing(0, 1, ["/out"]))
+    play.coordinator.gone(0.0, "a")
+    play.join("b")
+    ((_, second),) = play.orders(Run)
+    assert second.replaced == ("/out",)
 
 
 def test_outputs_are_published_by_whoever_is_told_to_and_then_their_readers_run():

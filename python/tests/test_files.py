@@ -145,6 +145,35 @@ def test_one_of_two_that_create_a_file_fails(fs, folder):
     assert fs.cat_file(f"{folder}/x") == b"0"
 
 
+def test_in_a_transaction_a_file_that_is_written_already_is_not_appended_to(fs, folder):
+    fs.pipe_file(f"{folder}/x", b"0")
+    with fs.transaction:
+        with fs.open(f"{folder}/x", "ab") as file:
+            file.write(b"1")
+        for mode in ("ab", "a"):
+            with pytest.raises(OSError, match="in this transaction") as failed:
+                fs.open(f"{folder}/x", mode)
+            assert failed.value.errno == errno.EBUSY
+        fs.pipe_file(f"{folder}/y", b"y")
+    assert fs.cat_file(f"{folder}/x") == b"01" and fs.cat_file(f"{folder}/y") == b"y"
+
+
+def test_each_version_has_its_own_time(fs, folder):
+    before = time.time()
+    for number in range(3):
+        fs.pipe_file(f"{folder}/x", b"%d" % number)
+        time.sleep(0.02)
+    times = [version["mtime"] for version in fs.versions(f"{folder}/x")]
+    assert before - 1 < times[0] < times[1] < times[2]
+    assert fs.info(f"{folder}/x", version=1)["mtime"] == times[0] and fs.info(f"{folder}/x")["mtime"] == times[2]
+
+
+def test_a_mode_of_other_letters_is_named(fs, folder):
+    for mode in ("U", "zz"):
+        with pytest.raises(ValueError, match="is none of rb"):
+            fs.open(f"{folder}/x", mode)
+
+
 def test_a_transaction_is_one_commit(fs, folder):
     with fs.transaction:
         for name in "ab":

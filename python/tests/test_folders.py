@@ -178,3 +178,9 @@ def test_folders_in_a_thalweg_store(fs, place, folder, tmp_path):
             assert found == sorted((name, len(name)) for name in names)
         infos = [fs.info(f"{place}/out/{name}") for name in ("one", "b/else")]
         assert infos[0]["committed"] == infos[1]["committed"], "one commit"
+
+
+def test_a_link_to_nothing_in_a_folder_is_called_that(begin, data):  # noqa: F811
+    os.symlink("nowhere", data / "link")
+    with begin() as run, pytest.raises(FileNotFoundError, match="link to nothing"):
+        run.submit(names_and_sizes, File(data)).result()

@@ -1,5 +1,6 @@
 """What a run says and does when it is used as it cannot be. SPDX-License-Identifier: Apache-2.0"""
 
+import asyncio
 import itertools
 import os
 import socket
@@ -9,6 +10,7 @@ import threading
 import time
 
 import pytest
+from distributed import Client, LocalCluster
 from upath import UPath
 
 import thalweg.diffusion.run
@@ -127,3 +129,19 @@ def test_calls_without_arguments_are_recorded(tmp_path):
 def test_paths_of_universal_pathlib_are_files():
     assert File(UPath("memory://a/b")).url == "memory://a/b"
     assert Output(UPath("/tmp/a")).url == "/tmp/a"
+
+
+@pytest.mark.parametrize("kind", [Client, LocalCluster])
+def test_an_asynchronous_client_or_cluster_is_refused_with_what_does_it(kind, tmp_path):
+    async def main():
+        where = {"processes": False, "n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+        async with kind(asynchronous=True, **where) as dask:
+            with pytest.raises(TypeError, match="asynchronous=True"):
+                Diffusion(dask)
+            cluster = getattr(dask, "cluster", None) or dask
+            run = await asyncio.to_thread(Diffusion, cluster.scheduler_address, cache_folder=tmp_path / "cache")
+            three = await run.submit(len, "abc")
+            await asyncio.to_thread(run.close)
+            return three
+
+    assert asyncio.run(main()) == 3

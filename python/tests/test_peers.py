@@ -13,23 +13,14 @@ import time
 from pathlib import Path
 
 import pytest
-from stores import Source
 from test_worker_cache import flip
-from worker_caches import SIZE, brought, content_of, files_of, item_of, partial_files_of, read_pinned
+from worker_caches import SIZE, brought, content_of, files_of, item_of, partial_files_of, read_pinned, source  # noqa: F401 (fixture)
 
 from thalweg.diffusion.cache.item import Item
 from thalweg.diffusion.cache.worker_cache import PeerFailed, WorkerCache
 from thalweg.diffusion.peers.handshake import Refused, admit, introduce, receive
 from thalweg.diffusion.peers.message import Reply, receive_reply, receive_request, send_reply, send_request
 from thalweg.diffusion.peers.throttle import BURST_S, Throttle
-
-
-@pytest.fixture
-def source(tmp_path):
-    source = Source(tmp_path / "source")
-    for number in range(4):
-        source.write(f"{number}.bin", content_of(number))
-    return source
 
 
 @pytest.fixture

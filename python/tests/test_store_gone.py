@@ -161,6 +161,10 @@ def caused(error, cause):
     return error
 
 
+def raise_(error):
+    raise error
+
+
 def incomplete_responses():
     """As client libraries raise them; a code of 400 is no store's answer here."""
     short = ContentLengthError("not enough data")
@@ -205,6 +209,8 @@ def test_what_may_pass_is_asked_again_and_nothing_else():
     hopeless = [caused(FileNotFoundError("x"), cause) for cause in (ClientError(404), KeyError("x"), ClientError())]
     assert all(is_permanent(error) for error in hopeless)
     assert all(is_permanent(error) for error in [ClientError(403), FileNotFoundError(), PermissionError(), TypeError()])
+    with pytest.raises(PermissionError, match="does not allow"):
+        StoreRetry(1.0).call("https://x/y", lambda: raise_(caused(FileNotFoundError("y"), ClientError(403))))
     answers = iter(passing[:3])
 
     def ask():

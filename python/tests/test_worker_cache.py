@@ -1,6 +1,7 @@
 """A worker's cache: bounded, checked, shared, and the same after restarts. SPDX-License-Identifier: Apache-2.0"""
 
 import concurrent.futures
+import errno
 import os
 import random
 import shutil
@@ -27,6 +28,8 @@ from worker_caches import (  # noqa: F401 (fixtures)
 
 from thalweg.diffusion.cache.item import Item
 from thalweg.diffusion.cache.worker_cache import WorkerCache
+from thalweg.diffusion.stores.origin import StoreOffer
+from thalweg.diffusion.stores.store_retry import StoreRetry
 
 
 @pytest.mark.parametrize(
@@ -295,6 +298,17 @@ def test_on_a_full_disk_what_nobody_uses_goes(source, cache):
     assert brought(cache, item_of(source, 9)) == content_of(9)
     assert read_pinned(cache, item_of(source, 9)) == content_of(9)
     assert sorted(cache.lost()) == [item_of(source, number).key for number in range(4)]
+
+
+def test_on_a_disk_without_room_for_one_the_cache_says_so_and_which(source, cache, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "target")
+
+    brought(cache, item_of(source, 1))
+    monkeypatch.setattr(StoreOffer, "fill", full)
+    with pytest.raises(OSError, match="disk of this cache folder") as failed:
+        StoreRetry(60).call("counted://x", lambda: cache.bring(item_of(source, 2), "store", keep=True))
+    assert (failed.value.errno, failed.value.filename) == (errno.ENOSPC, cache.folder)
 
 
 def test_with_a_list_that_cannot_be_written_files_arrive_all_the_same(source, cache, monkeypatch):

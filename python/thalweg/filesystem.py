@@ -19,6 +19,7 @@ from fsspec.utils import stringify_path
 
 from thalweg import url
 from thalweg._thalweg import Draft, Entry, Store
+from thalweg.by_url import by_url
 from thalweg.connections import Location, using
 from thalweg.entries import byte_range, entry_at, file_at, read_many
 from thalweg.file import ScratchFile, ThalwegFile, WrittenFile, WrittenText
@@ -82,6 +83,14 @@ class ThalwegFileSystem(Listing):
 
     # Names of files
 
+    def of_url(self, path: Any) -> ThalwegFileSystem:
+        """Returns the file system of the store that a URL names, if this one was made without a store; otherwise itself."""
+        if self._named is None and not self._intrans and isinstance(path, (str, os.PathLike)):
+            named, _ = url.split(stringify_path(path))
+            if named is not None:
+                return type(self)(store=named, secret_file=self._secret_file, tls_ca=self._tls_ca)
+        return self
+
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, list):
@@ -119,6 +128,7 @@ class ThalwegFileSystem(Listing):
 
     # Reading
 
+    @by_url
     def open(
         self,
         path: str,
@@ -172,6 +182,7 @@ class ThalwegFileSystem(Listing):
         kwargs.setdefault("autocommit", not self._intrans)
         return self._open(path, mode, block_size, cache_options=cache_options, compression=compression, **kwargs)
 
+    @by_url
     def _open(
         self,
         path: str,
@@ -184,7 +195,7 @@ class ThalwegFileSystem(Listing):
         compression: str | None = None,
         **kwargs: Any,
     ) -> Any:
-        mode = "".join(sorted(mode, key="rwxab+".index)).replace("+", "") + "+" * ("+" in mode)
+        mode = "".join(sorted(mode, key="rwxab+".find)).replace("+", "") + "+" * ("+" in mode)
         if mode not in {"rb", "wb", "xb", "ab", "rb+", "wb+", "xb+"}:
             raise ValueError(f"{path}: mode {mode!r} is none of rb, wb, xb, ab, r+b, w+b, x+b")
         if version is not None and mode != "rb":
@@ -207,6 +218,10 @@ class ThalwegFileSystem(Listing):
     def _joined(self, upload: AnyUpload) -> AnyUpload:
         """Returns an upload, which takes part in the transaction if there is one."""
         if not upload.autocommit and self._intrans:
+            if upload.appends and any(one.path == upload.path and not one.discarded for one in self.transaction.files):
+                upload.discard()
+                why = "is written in this transaction already, and has no end to append to before that ends; write it in one go"
+                raise OSError(errno.EBUSY, why, upload.path)
             self.transaction.files.append(upload)
         return upload
 
@@ -224,6 +239,7 @@ class ThalwegFileSystem(Listing):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         return entry if mode[0] == "a" and entry.kind == "file" else None
 
+    @by_url
     def cat_file(
         self,
         path: str,
@@ -283,16 +299,24 @@ class ThalwegFileSystem(Listing):
             raise TypeError("paths must be a list")
         starts = starts if isinstance(starts, Iterable) else [starts] * len(paths)
         ends = ends if isinstance(ends, Iterable) else [ends] * len(paths)
-        wanted = list(zip(map(self._strip_protocol, paths), starts, ends))
+        wanted = list(zip(paths, starts, ends))
         if len(wanted) != len(paths):
             raise ValueError("paths, starts and ends must be of one length")
-        with using(self.location) as store:
-            results = read_many(store, wanted)
+        results: list[Any] = [None] * len(wanted)
+        systems = [self.of_url(path) for path in paths]
+        for system in {id(one): one for one in systems}.values():
+            places = [place for place, one in enumerate(systems) if one is system]
+            for place, result in zip(places, system._read_many([wanted[place] for place in places])):
+                results[place] = result
         if on_error == "raise":
             for result in results:
                 if isinstance(result, BaseException):
                     raise result
         return results
+
+    def _read_many(self, wanted: list[tuple[str, Any, Any]]) -> list[Any]:
+        with using(self.location) as store:
+            return read_many(store, [(self._strip_protocol(path), start, end) for path, start, end in wanted])
 
     def cat(self, path: Any, recursive: bool = False, on_error: str = "raise", **kwargs: Any) -> Any:
         """Returns the content of a file, or of many.

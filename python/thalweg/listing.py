@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 from thalweg._thalweg import Entry
+from thalweg.by_url import by_url
 from thalweg.connections import Location, using
 from thalweg.entries import content_key, entry_at
 from thalweg.names import LiteralNames
@@ -44,6 +45,7 @@ class Listing(LiteralNames):
             info["islink"] = True
         return info
 
+    @by_url
     def info(self, path: str, version: int | None = None, **kwargs: Any) -> Info:
         """Returns what the store knows of a path.
 
@@ -68,6 +70,7 @@ class Listing(LiteralNames):
         with using(self.location) as store:
             return self.described(entry_at(store, self._strip_protocol(path), version))
 
+    @by_url
     def ls(self, path: str, detail: bool = True, **kwargs: Any) -> Any:
         """Lists a directory.
 
@@ -91,6 +94,7 @@ class Listing(LiteralNames):
                 entries = [entry_at(store, path)]
         return [self.described(entry) for entry in entries] if detail else [os.fsdecode(e.path) for e in entries]
 
+    @by_url
     def find(
         self, path: str, maxdepth: int | None = None, withdirs: bool = False, detail: bool = False, **kwargs: Any
     ) -> Any:
@@ -155,12 +159,14 @@ class Listing(LiteralNames):
         """Returns whether this is a file."""
         return self._kind(path) == "file"
 
+    @by_url
     def _kind(self, path: str) -> str | None:
         # Not by `info` and any exception, as fsspec has it: a node that is gone has not lost its files.
         with using(self.location) as store:
             entry = store.entry(os.fsencode(self._strip_protocol(path)))
         return None if entry is None else entry.kind
 
+    @by_url
     def versions(self, path: str) -> list[Info]:
         """Returns the kept versions of a file, oldest first, each as `info` does.
 

@@ -57,6 +57,11 @@ class Upload:
         self._draft: Draft | None = None
         _unclosed.add(self)
 
+    @property
+    def appends(self) -> bool:
+        """Whether it goes behind what the file has when it is committed."""
+        return self._write_mode == "append"
+
     def store(self) -> Store:
         """Returns the store that the content goes into. Content in a store that was opened again meanwhile is lost."""
         store = store_of(self.fs.location)

@@ -15,7 +15,7 @@ CLIENTS = 1000
 SECONDS = 10
 OBJECT_BYTES = 64 << 10
 # docs/gate.md: what a gate holds while plain connections wait.
-RESIDENT_KIB = 16 << 10
+RESIDENT_KIB = 20 << 10
 # Below what a thousand connections need: a gate is to raise it itself.
 USUAL_LIMIT = 1024
 GATE = """

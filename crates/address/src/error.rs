@@ -2,7 +2,7 @@
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Not an address, or none at all: the user's to correct.
+    /// Not an address, or none at all, or a variable that makes no sense: the user's to correct.
     #[error("{0}")]
     Address(String),
     #[error(transparent)]

@@ -7,7 +7,7 @@ use catalog::{Names, Purpose};
 use repository::{Access, Lease, Repository};
 use transfer::{Credentials, Remote, RemoteCatalog, RemoteStore, TlsClient, read_secret};
 
-use crate::{Result, StoreAddress, random_bytes};
+use crate::{Error, Result, StoreAddress, random_bytes};
 
 /// Opens the store; its session ends with [`Repository::close`].
 pub fn open_store(store: &StoreAddress, access: Access) -> Result<Arc<Repository>> {
@@ -34,7 +34,7 @@ pub fn open_store_with(files: &CredentialFiles, store: &StoreAddress, access: Ac
     if let Some(file) = &files.tls_ca {
         credentials.tls = Some(TlsClient::load(file)?);
     }
-    let application = std::env::var("THALWEG_APPLICATION").unwrap_or_default();
+    let application = application()?;
     let client = u64::from_ne_bytes(random_bytes()?);
     open_remote(Remote::connect_with(credentials, address, client, "", &application)?, access)
 }
@@ -50,8 +50,13 @@ pub fn possible_access(store: &StoreAddress) -> Access {
 
 /// A node, for what only nodes answer.
 pub fn connect(address: &str) -> Result<Remote> {
-    let application = std::env::var("THALWEG_APPLICATION").unwrap_or_default();
+    let application = application()?;
     Ok(Remote::connect(address, u64::from_ne_bytes(random_bytes()?), "", &application)?)
+}
+
+/// Returns the application that the environment names, empty for none.
+fn application() -> Result<String> {
+    transfer::name_in_variable("THALWEG_APPLICATION").map_err(|error| Error::Address(error.to_string()))
 }
 
 /// The store behind a node.

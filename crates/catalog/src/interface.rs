@@ -40,6 +40,8 @@ pub enum Error {
         "{path}: the disk is full; make room (`rm` or `forget`, then `collect`, work on a full disk) and run again"
     )]
     Full { path: String },
+    #[error("the catalog at {path}: it can only be read here")]
+    ReadOnly { path: String },
     #[error("the catalog at {path}: {why}")]
     Io { path: String, why: String },
     #[error("{peer}: {why}")]

@@ -68,7 +68,7 @@ impl SqliteCatalog {
     }
 
     /// Opens the catalog to read it, also where it cannot be written: by its mode, its medium, or for want of room.
-    /// Calls that write fail there, with [`Error::Io`] or [`Error::Full`].
+    /// Calls that write fail there, with [`Error::ReadOnly`] or [`Error::Full`].
     pub fn open_for_reading(path: &Path) -> Result<Self> {
         Ok(Self::new(Connections::open_for_reading(path)?))
     }

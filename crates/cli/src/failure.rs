@@ -26,6 +26,16 @@ impl std::fmt::Display for Incomplete {
 
 impl std::error::Error for Incomplete {}
 
+/// Whether a node is away, or is another process now: other requests would meet the same. This one was repeated before.
+pub fn is_of_an_absent_node(error: &repository::Error) -> bool {
+    use repository::Error::{Catalog, Store};
+    matches!(
+        error,
+        Store(store::Error::Unavailable { .. } | store::Error::Poisoned { .. })
+            | Catalog(catalog::Error::Unavailable { .. })
+    )
+}
+
 /// The command was written wrongly: whatever the store holds, it could not have been done.
 #[derive(Debug)]
 pub struct UsageError(pub String);

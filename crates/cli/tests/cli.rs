@@ -9,6 +9,7 @@ mod cli {
     mod company;
     mod comparing;
     mod configuration;
+    mod crowded;
     mod deaf_readers;
     mod deletion;
     mod excluding;
@@ -49,5 +50,6 @@ mod cli {
     mod trees;
     mod trees_in_time;
     mod updates;
+    mod variables;
     mod versions;
 }

@@ -3,23 +3,32 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 /// Without a limit of its own, a client may have one of so many of all connections.
 const PART: usize = 4;
 
+/// Clients with a connection.
+type Clients = Rc<RefCell<HashMap<IpAddr, Weak<OneClient>>>>;
+
 /// Of the clients of one listener, or of several together.
 #[derive(Default)]
 pub(crate) struct ClientConnections {
-    open: Rc<RefCell<HashMap<IpAddr, usize>>>,
+    clients: Clients,
     /// The configured limit.
     limit: Cell<Option<usize>>,
 }
 
-/// One of them; dropping it makes room.
+/// As long as one of its connections is open.
+struct OneClient {
+    address: IpAddr,
+    all: Clients,
+}
+
+/// One of a client's connections; dropping it makes room. A thousand of them wait with their connections, so it is no
+/// longer than a pointer.
 pub(crate) struct ConnectionPermit {
-    open: Rc<RefCell<HashMap<IpAddr, usize>>>,
-    client: IpAddr,
+    _client: Rc<OneClient>,
 }
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,24 +50,25 @@ impl ClientConnections {
     pub fn admit(&self, client: IpAddr, most: usize) -> Result<ConnectionPermit, TooManyOfClient> {
         let limit = self.limit.get().unwrap_or(most.div_ceil(PART));
         let client = counted_as(client);
-        let mut open = self.open.borrow_mut();
-        let count = open.entry(client).or_default();
-        if *count >= limit {
+        let known = self.clients.borrow().get(&client).and_then(Weak::upgrade);
+        let known = known.unwrap_or_else(|| self.first_of(client));
+        // This one is counted already.
+        if Rc::strong_count(&known) > limit {
             return Err(TooManyOfClient { client, limit });
         }
-        *count += 1;
-        Ok(ConnectionPermit { open: self.open.clone(), client })
+        Ok(ConnectionPermit { _client: known })
+    }
+
+    fn first_of(&self, address: IpAddr) -> Rc<OneClient> {
+        let client = Rc::new(OneClient { address, all: self.clients.clone() });
+        self.clients.borrow_mut().insert(address, Rc::downgrade(&client));
+        client
     }
 }
 
-impl Drop for ConnectionPermit {
+impl Drop for OneClient {
     fn drop(&mut self) {
-        let mut open = self.open.borrow_mut();
-        let Some(count) = open.get_mut(&self.client) else { return };
-        *count -= 1;
-        if *count == 0 {
-            open.remove(&self.client);
-        }
+        self.all.borrow_mut().remove(&self.address);
     }
 }
 
@@ -90,7 +100,7 @@ mod tests {
         assert!(connections.admit(other, 20).is_ok());
         drop(taken);
         assert!(connections.admit(one, 20).is_ok());
-        assert!(connections.open.borrow().is_empty(), "who has none is not remembered");
+        assert!(connections.clients.borrow().is_empty(), "who has none is not remembered");
     }
 
     #[test]

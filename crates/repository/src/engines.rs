@@ -15,13 +15,13 @@ use format::{
 };
 use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
-use store::files::{Directory, Files, Permissions, open_ordinary, open_sole};
+use store::files::{Directory, Files, OpenMode, Permissions, open_ordinary, open_sole};
 use store::{LocalStore, Options, Registrar, SealedContainer};
 
 use crate::catalog_lock::CatalogLock;
 use crate::divergence::newer_records;
 use crate::lease::Lease;
-use crate::reserve::{Reserve, SharedReserve};
+use crate::reserve::{self, Reserve, SharedReserve};
 use crate::{Error, LocalEngines, Repository, Result};
 
 /// The purpose for which a store is opened.
@@ -38,6 +38,7 @@ pub enum Access {
 }
 
 const SETTINGS_FILE: &str = "store.toml";
+const DRAFT_FILE: &str = ".store.toml.new";
 pub(crate) const CATALOG_FILE: &str = "catalog.sqlite";
 /// How far the store's catalog has ever counted; beside the containers, wherever the catalog is.
 const MARK_FILE: &str = "journal.mark";
@@ -54,15 +55,51 @@ pub fn create(path: &Path, settings: &Settings) -> Result<()> {
         return Err(Error::Refused { path: path.display().to_string(), why });
     }
     let permissions = Permissions::of(path, settings);
-    if path.exists() {
+    let was_there = path.exists();
+    if was_there {
         check_empty(path)?;
         permissions.take_over(path).map_err(io)?;
     }
-    permissions.create_folders(path, path).map_err(io)?;
+    let made = fill_new(path, settings, &permissions);
+    if made.is_err() {
+        clear_away(path, settings, was_there);
+    }
+    made.map_err(|error| match error.is_full() {
+        true => Error::Refused { path: path.display().to_string(), why: NO_ROOM.into() },
+        false => error,
+    })
+}
+
+const NO_ROOM: &str = "there is no room for a store, and nothing was left of it; make room on the disk and run again";
+
+fn fill_new(path: &Path, settings: &Settings, permissions: &Permissions) -> Result<()> {
+    let io = |source| Error::io(path.display(), source);
+    permissions.create_root(path).map_err(io)?;
     let state = make_state_folder(path, settings)?;
     new_catalog(path, settings, &state.join(CATALOG_FILE))?;
     Reserve::create(path, settings);
     write_settings(path, settings).map_err(io)
+}
+
+/// Removes what a failed `create` has made, so that it can be run again.
+fn clear_away(path: &Path, settings: &Settings, was_there: bool) {
+    // Another `create` at the same time, which went well.
+    if read_settings(path).is_ok_and(|found| found.id != settings.id) {
+        return;
+    }
+    let state = state_folder(path, settings);
+    let catalog_files = ["", "-wal", "-shm", "-journal"].map(|suffix| format!("{CATALOG_FILE}{suffix}"));
+    let files = [MARK_FILE, reserve::FILE, DRAFT_FILE, SETTINGS_FILE];
+    for name in catalog_files.iter().map(String::as_str).chain(files) {
+        [path, &state].iter().for_each(|folder| drop(std::fs::remove_file(folder.join(name))));
+    }
+    // Only an empty directory goes.
+    if state != path {
+        let _ = std::fs::remove_dir(&state);
+    }
+    if !was_there {
+        let _ = std::fs::remove_dir(path);
+    }
 }
 
 /// Returns the store in whose directory something lies, if it does.
@@ -87,10 +124,8 @@ fn check_empty(path: &Path) -> Result<()> {
 
 /// Written last and whole: a directory with `store.toml` is a store.
 fn write_settings(path: &Path, settings: &Settings) -> std::io::Result<()> {
-    let draft = path.join(".store.toml.new");
-    let options = &mut OpenOptions::new();
-    let mut file =
-        Permissions::of(path, settings).create_file(&draft, options.write(true).create(true).truncate(true))?;
+    let draft = path.join(DRAFT_FILE);
+    let mut file = Permissions::of(path, settings).create_file(&draft, OpenMode::Emptied)?;
     file.write_all(settings.to_text().as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&draft, path.join(SETTINGS_FILE))?;
@@ -109,7 +144,7 @@ pub(crate) fn state_folder(path: &Path, settings: &Settings) -> PathBuf {
 pub(crate) fn make_state_folder(path: &Path, settings: &Settings) -> Result<PathBuf> {
     let (state, permissions) = (state_folder(path, settings), Permissions::of(path, settings));
     for folder in settings.state.as_deref().map(Path::new).into_iter().chain([state.as_path()]) {
-        permissions.create_folders(folder, folder).map_err(|source| Error::io(folder.display(), source))?;
+        permissions.create_root(folder).map_err(|source| Error::io(folder.display(), source))?;
     }
     Ok(state)
 }
@@ -152,6 +187,7 @@ fn open_with(path: &Path, settings: Settings, access: Access) -> Result<Reposito
     if matches!(access, Access::Write | Access::Remove) {
         check_writable(path, &settings)?;
     }
+    let (files, state) = directories(path, &settings)?;
     let reserve = (access == Access::Remove).then(|| Reserve::take(path, &settings));
     let catalog_lock = CatalogLock::share(path, &settings, access)?;
     let catalog = open_catalog(path, &settings, access)?;
@@ -177,13 +213,21 @@ fn open_with(path: &Path, settings: Settings, access: Access) -> Result<Reposito
     };
     let (session, epoch, is_leased) = (lease.session(), lease.epoch_cell(), lease.is_recorded());
     let registrar = Arc::new(CatalogRegistrar { catalog: catalog.clone(), session, epoch, is_leased });
-    let permissions = Permissions::of(path, &settings);
-    let files: Arc<dyn Files> = Arc::new(Directory::new(path, permissions));
-    let state: Arc<dyn Files> = Arc::new(Directory::new(state_folder(path, &settings), permissions));
     let options = Options { merges_table: matches!(access, Access::Write | Access::Remove), ..Options::default() };
     let local = Arc::new(LocalStore::open(files, state, &settings, registrar, options)?);
     let repository = Repository::local(settings, LocalEngines { store: local, catalog }, lease);
     Ok(Repository { unsound, catalog_lock, reserve, shared_reserve, ..repository })
+}
+
+/// Returns the store's directory and that of its state. A link in the place of a folder of a store that others may write
+/// to is refused, whatever the store is opened for.
+pub(crate) fn directories(path: &Path, settings: &Settings) -> Result<(Arc<dyn Files>, Arc<dyn Files>)> {
+    let permissions = Permissions::of(path, settings);
+    let files = Directory::new(path, permissions);
+    files.check_folders(&[store::CONTAINERS_FOLDER])?;
+    let state = Directory::new(state_folder(path, settings), permissions);
+    state.check_folders(&[store::TABLE_FOLDER])?;
+    Ok((Arc::new(files), Arc::new(state)))
 }
 
 fn does_not_fit(file: &Path, why: &str) -> Error {
@@ -213,8 +257,7 @@ pub(crate) fn unsoundness(path: &Path, settings: &Settings, catalog: &SqliteCata
 
 /// Makes an empty catalog of the store at `path`, in `file`; SQLite gives the files beside it the same mode and owner.
 pub(crate) fn new_catalog(path: &Path, settings: &Settings, file: &Path) -> Result<SqliteCatalog> {
-    let options = &mut OpenOptions::new();
-    let made = Permissions::of(path, settings).create_file(file, options.write(true).create(true).truncate(false));
+    let made = Permissions::of(path, settings).create_file(file, OpenMode::Kept);
     made.map_err(|source| Error::io(file.display(), source))?;
     let mark = open_mark(path, settings, Access::Write)?;
     let catalog = SqliteCatalog::open(file, true)?.with_mark(mark, settings.id).as_draft();
@@ -230,7 +273,7 @@ fn open_mark(path: &Path, settings: &Settings, access: Access) -> Result<Option<
     let opened = match access {
         Access::Read | Access::Inspect => open_ordinary(&mark, OpenOptions::new().read(true)),
         Access::Write | Access::Remove => open_sole(&mark, &mut options()).or_else(|source| match source.kind() {
-            ErrorKind::NotFound => Permissions::of(path, settings).create_file(&mark, options().create(true)),
+            ErrorKind::NotFound => Permissions::of(path, settings).create_file(&mark, OpenMode::Kept),
             ErrorKind::InvalidInput => Err(source),
             _ => open_ordinary(&mark, OpenOptions::new().read(true)),
         }),
@@ -358,6 +401,10 @@ impl Registrar for CatalogRegistrar {
 fn as_store_error(error: catalog::Error) -> store::Error {
     match error {
         catalog::Error::Full { path } => store::Error::Full { path },
+        catalog::Error::ReadOnly { path } => {
+            let source = std::io::Error::new(std::io::ErrorKind::ReadOnlyFilesystem, "it can only be read here");
+            store::Error::Io { path, source }
+        }
         other => store::Error::Unavailable { peer: "the catalog".into(), why: other.to_string() },
     }
 }

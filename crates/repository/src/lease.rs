@@ -80,9 +80,9 @@ impl Lease {
     /// full disk. Collection does not wait for such a reader; [`Lease::is_recorded`] says so.
     pub fn begin_reading(catalog: Arc<dyn Names>) -> Result<Self> {
         match Self::begin(catalog.clone(), Purpose::Read) {
-            Err(Error::Catalog(catalog::Error::Full { .. } | catalog::Error::Io { .. })) => {
-                Ok(Self::unrecorded(catalog))
-            }
+            Err(Error::Catalog(
+                catalog::Error::Full { .. } | catalog::Error::ReadOnly { .. } | catalog::Error::Io { .. },
+            )) => Ok(Self::unrecorded(catalog)),
             begun => begun,
         }
     }

@@ -4,17 +4,14 @@ use std::path::Path;
 use std::sync::Arc;
 
 use format::{ContainerId, Settings};
-use store::files::{Directory, Permissions};
 use store::{LocalStore, Options, Registrar, SealedContainer};
 
 use crate::Result;
-use crate::engines::state_folder;
+use crate::engines::directories;
 
 /// Opens a store without writers and without a catalog, to read its files.
 pub(crate) fn offline_store(path: &Path, settings: &Settings) -> Result<LocalStore> {
-    let permissions = Permissions::of(path, settings);
-    let files = Arc::new(Directory::new(path, permissions));
-    let state = Arc::new(Directory::new(state_folder(path, settings), permissions));
+    let (files, state) = directories(path, settings)?;
     Ok(LocalStore::open(
         files,
         state,

@@ -5,7 +5,7 @@
 //! they run, and take them back at their end. Writers do so for moments: to record a lease or a session, without which
 //! a node could not even serve readers, and to remove names.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -13,11 +13,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use format::Settings;
-use store::files::{Permissions, check_sole};
+use store::files::{OpenMode, Permissions, check_sole};
 
 use crate::engines::state_folder;
 
-const FILE: &str = "reserve";
+pub(crate) const FILE: &str = "reserve";
 /// Enough for the catalog's log, its index and the journal of a removal of some ten thousand names.
 const RESERVE_BYTES: u64 = 8 << 20;
 /// Left for the catalog while containers are rewritten.
@@ -73,11 +73,9 @@ impl Reserve {
         let state = state_folder(path, settings);
         let folders = [path, &state];
         let folders = if state == path { &folders[..1] } else { &folders };
-        let options = &mut OpenOptions::new();
-        let options = options.read(true).write(true).create(true).truncate(false);
         let mut files = Vec::new();
         for folder in folders {
-            let Ok(file) = open(&folder.join(FILE), &permissions, options) else { continue };
+            let Ok(file) = open(&folder.join(FILE), &permissions) else { continue };
             let bytes = file.metadata().map_or(0, |found| found.len());
             if lock(|| file.try_lock_shared()) {
                 give_up_unless_roomy(&file);
@@ -113,8 +111,8 @@ impl Drop for Reserve {
 
 /// A reserve has no content: anything else in its place, and a file with another name, which would be written under
 /// that too, gives way to a new one.
-fn open(path: &Path, permissions: &Permissions, options: &mut OpenOptions) -> std::io::Result<File> {
-    let mut open = || permissions.create_file(path, options).and_then(|file| check_sole(&file).map(|()| file));
+fn open(path: &Path, permissions: &Permissions) -> std::io::Result<File> {
+    let open = || permissions.create_file(path, OpenMode::Kept).and_then(|file| check_sole(&file).map(|()| file));
     match open() {
         Err(error) if error.kind() == ErrorKind::InvalidInput => {
             std::fs::remove_file(path)?;

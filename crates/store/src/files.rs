@@ -5,18 +5,22 @@
 
 mod directory;
 pub mod fault;
+mod holders;
 mod memory;
+mod open_directory;
 mod ordinary;
 mod permissions;
 
 use std::any::Any;
 use std::io::IoSliceMut;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub use directory::Directory;
+pub use holders::by_holders;
 pub use memory::Memory;
 pub use ordinary::{check_sole, open_ordinary, open_sole};
-pub use permissions::Permissions;
+pub use permissions::{OpenMode, Permissions};
 
 use crate::Result;
 
@@ -79,8 +83,8 @@ pub trait Files: Send + Sync {
     /// Makes the file's name survive power loss, and those of the folders above it.
     fn sync_folder(&self, name: &str) -> Result<()>;
 
-    /// Waits until the lock is free.
-    fn lock(&self, name: &str) -> Result<Held>;
+    /// Waits until the lock is free; an error that names who holds it when that lasts longer than `at_most`.
+    fn lock(&self, name: &str, at_most: Duration) -> Result<Held>;
 
     /// Takes the lock; `None` when another holder has it.
     fn try_lock(&self, name: &str) -> Result<Option<Held>>;

@@ -20,3 +20,4 @@ pub use container::{
 pub use local::{Counters, LocalStore, Options, ReadableParts, Report};
 pub use memory::{CountingRegistrar, MemoryStore};
 pub use segment_store::{Answer, ClaimOwner, Error, Registrar, Result, SealedContainer, SegmentStore, StoredBlock};
+pub use table::TABLE_FOLDER;

@@ -18,6 +18,7 @@ use format::{Fingerprint, SegmentAddress, StoreId, TABLE_PREFIX_BYTES, TableEntr
 use crate::Result;
 use crate::files::{File, Files};
 use crate::guard::lock;
+pub use list::FOLDER as TABLE_FOLDER;
 use list::{RunList, RunRecord};
 use run::Run;
 

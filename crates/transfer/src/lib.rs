@@ -3,6 +3,7 @@
 mod challenge;
 pub mod client;
 mod connection;
+mod environment;
 mod error;
 pub mod message;
 mod one_line;
@@ -31,6 +32,7 @@ pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub use self::random::random_number;
 pub use connection::{Connection, Frame};
+pub use environment::{check_name, name_in_variable, variable};
 pub use error::{Error, Result};
 pub use one_line::one_line;
 pub use rate_limit::{MIN_RATE, limit_rates};

@@ -173,6 +173,8 @@ def _check_output(url: str) -> None:
         if _is_root(url.rpartition("::")[2]):
             raise ValueError(f"{url}: is the root of a file system or store; an output needs a name of its own in it")
         return
+    if not os.path.isdir(url):
+        return
     place, here = os.path.realpath(url), os.path.realpath(os.curdir)
     if os.path.commonpath([place, here]) == place:
         what = "the current directory" if place == here else "above the current directory"

@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, KeysView, Sized, ValuesView
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from thalweg.diffusion.backend import Backend, LossHandler, UpdateHandler
 from thalweg.diffusion.calls import Apart, packed
@@ -24,6 +24,9 @@ from thalweg.disk_cache.limit import parse_bytes
 _MB = 10**6
 # Iterables whose elements are there all along: an element is one value, however often it comes.
 _HOLDERS = (list, tuple, range, dict, set, frozenset, KeysView, ValuesView, itertools.repeat)
+
+
+T = TypeVar("T")
 
 
 class Diffusion:
@@ -185,7 +188,7 @@ class Diffusion:
             run.map(calls, numbered)
         return results
 
-    def submit(self, function: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> TaskFuture:
+    def submit(self, function: Callable[..., T], /, *arguments: Any, **keywords: Any) -> TaskFuture[T]:
         """Runs one task.
 
         Parameters
@@ -208,7 +211,7 @@ class Diffusion:
         16
         """
         run = self._run
-        future = TaskFuture(self, run.cancel)
+        future: TaskFuture[T] = TaskFuture(self, run.cancel)
         run.submit(future, run.function(function), arguments, keywords)
         return future
 

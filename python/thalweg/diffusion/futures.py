@@ -9,13 +9,15 @@ import asyncio
 import concurrent.futures
 import os
 from collections.abc import Generator, Iterable, Iterator
-from typing import Any, Callable
+from typing import Any, Callable, TypeVar
 
 from thalweg.diffusion.calls import Reference, Value
 from thalweg.diffusion.pickling import dumps
 
+T = TypeVar("T")
 
-class TaskFuture(concurrent.futures.Future[Any], Reference):
+
+class TaskFuture(concurrent.futures.Future[T], Reference):
     """The result of one task, when it is there.
 
     As an argument of another task it stands for its result: that task waits for it.
@@ -27,7 +29,7 @@ class TaskFuture(concurrent.futures.Future[Any], Reference):
     1048576
     """
 
-    def __init__(self, owner: Any, cancel: Callable[[TaskFuture], None]) -> None:
+    def __init__(self, owner: Any, cancel: Callable[[TaskFuture[T]], None]) -> None:
         super().__init__()
         # The run is not collected as long as somebody may wait for it.
         self._owner = owner
@@ -35,7 +37,7 @@ class TaskFuture(concurrent.futures.Future[Any], Reference):
         self._value: Value | None = None
         self._process = os.getpid()
 
-    def result(self, timeout: float | None = None) -> Any:
+    def result(self, timeout: float | None = None) -> T:
         self._check_process()
         return super().result(timeout)
 
@@ -70,7 +72,7 @@ class TaskFuture(concurrent.futures.Future[Any], Reference):
     def __reduce__(self) -> Any:
         raise TypeError("a future cannot be captured by a task's function; give it as an argument")
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def __await__(self) -> Generator[Any, None, T]:
         self._check_process()
         return asyncio.wrap_future(self).__await__()
 
@@ -90,7 +92,7 @@ class Scattered(Reference):
         return self._digest
 
 
-def as_completed(futures: Iterable[TaskFuture], timeout: float | None = None) -> Iterator[TaskFuture]:
+def as_completed(futures: Iterable[TaskFuture[T]], timeout: float | None = None) -> Iterator[TaskFuture[T]]:
     """Futures as they end.
 
     Parameters

@@ -61,7 +61,7 @@ class Calls(NamedTuple):
     """What one map or submit asks for. `apart` remembers what was pickled of those arguments that are all there: `is_held`
     says it of each iterable."""
 
-    sink: Sink | TaskFuture
+    sink: Sink | TaskFuture[Any]
     function: Function
     keywords: dict[str, Any]
     apart: Apart
@@ -82,7 +82,7 @@ class _Waiter:
 
     __slots__ = ("sink", "index", "arguments", "has_outputs", "keywords", "name", "values")
 
-    def __init__(self, sink: Sink | TaskFuture, index: int, arguments: Any, has_outputs: bool) -> None:
+    def __init__(self, sink: Sink | TaskFuture[Any], index: int, arguments: Any, has_outputs: bool) -> None:
         self.sink = sink
         self.index = index
         self.arguments = arguments
@@ -103,7 +103,7 @@ class _Waiter:
                 if not self.sink.cancelled():
                     raise
 
-    def _deliver(self, future: TaskFuture, result: TaskResult) -> None:
+    def _deliver(self, future: TaskFuture[Any], result: TaskResult) -> None:
         error = result.error
         if error is None:
             try:
@@ -177,7 +177,7 @@ class Run:
         weakref.finalize(scattered, self._values.release, digests).atexit = False
         return scattered
 
-    def submit(self, future: TaskFuture, function: Function, arguments: tuple[Any, ...], keywords: Any) -> None:
+    def submit(self, future: TaskFuture[Any], function: Function, arguments: tuple[Any, ...], keywords: Any) -> None:
         calls = Calls(future, function, keywords, Apart(), (True,))
         with _Batch(self._backend) as batch:
             self._add(calls, batch, 0, arguments, arguments, _packed(function, arguments, keywords))
@@ -394,7 +394,7 @@ class Run:
 
     # The end.
 
-    def cancel(self, sink: Sink | TaskFuture) -> None:
+    def cancel(self, sink: Sink | TaskFuture[Any]) -> None:
         self._stop_feeding(sink, None)
         self._withdraw(lambda waiter: waiter.sink is sink)
 
@@ -412,7 +412,7 @@ class Run:
         self._stop_feeding(sink, error)
         self._withdraw(lambda waiter: waiter.sink is sink and not waiter.has_outputs)
 
-    def _stop_feeding(self, sink: Sink | TaskFuture, error: BaseException | None) -> None:
+    def _stop_feeding(self, sink: Sink | TaskFuture[Any], error: BaseException | None) -> None:
         """Before its tasks are withdrawn, that no more follow. The iterator may never return."""
         with self._changed:
             feeders = [feeder for feeder in self._feeders if feeder.sink is sink]
@@ -566,7 +566,7 @@ class _Unblocking:
         self._left, self._act = count, act
         self._mutex = threading.Lock()
 
-    def wait_for(self, futures: list[TaskFuture]) -> None:
+    def wait_for(self, futures: list[TaskFuture[Any]]) -> None:
         for future in futures:
             future.add_done_callback(self._done)
 

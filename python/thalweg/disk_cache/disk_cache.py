@@ -29,6 +29,10 @@ _INDEX, _FETCH_LOCKS, _PIN_LOCKS = "index.sqlite", "fetches.lock", "pins.lock"
 _Result = TypeVar("_Result")
 
 
+class CacheDiskFull(OSError):
+    """The disk of the cache's folder has no room for what is to come, with nothing there that could go."""
+
+
 class Outdated(Exception):
     """What was brought was evicted while it came: it may be older than what is in the store by now."""
 
@@ -172,14 +176,22 @@ class DiskCache:
         return row
 
     def freeing_when_full(self, act: Callable[[], _Result]) -> _Result:
-        """Acts. On a disk that has less room than the limit says, half of what nobody uses goes, and it acts again."""
+        """Acts. On a disk that has less room than the limit says, half of what nobody uses goes, then all of it, and it acts
+        again. Raises `CacheDiskFull` when that does not help."""
+        for share in (2, 1):
+            try:
+                return act()
+            except OSError as error:
+                if error.errno not in _FULL:
+                    raise
+            self.index.free(self.index.held_bytes() // share)
         try:
             return act()
         except OSError as error:
             if error.errno not in _FULL:
                 raise
-        self.index.free(self.index.held_bytes() // 2)
-        return act()
+            why = "no room on the disk of this cache folder, also without what nobody uses; make room, or name another folder"
+            raise CacheDiskFull(error.errno, why, self.folder) from error
 
     # Processes.
 

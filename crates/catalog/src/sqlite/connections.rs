@@ -90,7 +90,7 @@ impl Connections {
     /// As `open`; without a way to write, reading still works.
     pub fn open_for_reading(path: &Path) -> Result<Self> {
         match Self::open(path, false) {
-            Err(Error::Full { .. } | Error::Io { .. }) if path.exists() => {
+            Err(Error::Full { .. } | Error::ReadOnly { .. } | Error::Io { .. }) if path.exists() => {
                 let connections = Self::with_writer(path, None);
                 connections.read_once(|sql| schema::prepare(sql, path, false))?;
                 let mixture = connections.read_once(|sql| beginnings::mixture(sql, path))?;
@@ -129,8 +129,11 @@ impl Connections {
         body: impl FnOnce(&mut WriteTransaction) -> Attempt<T>,
     ) -> Result<(T, MarkUpdate)> {
         let Some(writer) = &self.writer else {
-            let why = self.mixture.clone().unwrap_or_else(|| "it can only be read here".to_owned());
-            return Err(Error::Io { path: self.path.display().to_string(), why });
+            let path = self.path.display().to_string();
+            return Err(match self.mixture.clone() {
+                Some(why) => Error::Io { path, why },
+                None => Error::ReadOnly { path },
+            });
         };
         let connection = writer.lock().unwrap_or_else(PoisonError::into_inner);
         let begin = || Ok(Transaction::new_unchecked(&connection, TransactionBehavior::Immediate)?);

@@ -83,6 +83,7 @@ fn explain_sqlite(error: rusqlite::Error, path: String) -> Error {
     };
     match failure.code {
         ErrorCode::DiskFull => Error::Full { path },
+        ErrorCode::ReadOnly => Error::ReadOnly { path },
         // The log's index is grown by writing zeros: that it failed means there was no room.
         _ if failure.extended_code == ffi::SQLITE_IOERR_SHMSIZE => Error::Full { path },
         ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => Error::Corrupt { path, why },

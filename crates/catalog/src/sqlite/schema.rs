@@ -100,10 +100,13 @@ fn upgrade(connection: &Connection, path: &Path) -> Attempt<()> {
     Ok(transaction.commit()?)
 }
 
+/// Counting begins at this number at most, in 2225: a clock that is far ahead must leave room to count.
+const LAST_BEGINNING: i64 = i64::MAX - (1 << 60);
+
 /// Begins counting above any catalog that was made earlier.
 fn begin_counting(connection: &Connection) -> Attempt<()> {
     connection.execute_batch(include_str!("transactions.sql"))?;
-    run(connection, "UPDATE counters SET transactions = ?1", [system_clock()().max(1)])?;
+    run(connection, "UPDATE counters SET transactions = ?1", [system_clock()().clamp(1, LAST_BEGINNING)])?;
     Ok(())
 }
 

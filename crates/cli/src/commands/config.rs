@@ -45,13 +45,13 @@ pub fn execute(_: &Arguments, configuration: &Configuration, output: &Output) ->
 fn effective(setting: &Setting, configuration: &Configuration) -> (Option<String>, &'static str) {
     let of_environment = setting.in_environment().map(|value| (Some(value), "environment"));
     let of_file = || configuration.setting(setting).map(|value| (Some(value), "file"));
-    of_environment.or_else(of_file).unwrap_or((setting.default.map(str::to_owned), "default"))
+    of_environment.or_else(of_file).unwrap_or_else(|| (setting.default(), "default"))
 }
 
 fn shown_origin(setting: &Setting, from: &str) -> String {
     match from {
         "environment" => format!("${}", setting.variable),
-        "default" if setting.default.is_none() => "not set".to_owned(),
+        "default" if setting.default().is_none() => "not set".to_owned(),
         from => from.to_owned(),
     }
 }

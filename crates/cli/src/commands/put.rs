@@ -12,7 +12,7 @@ use clap::builder::{PathBufValueParser, TypedValueParser};
 use repository::{Access, Repository};
 use serde_json::{Value, json};
 
-use crate::failure::{Incomplete, Interrupted, explained, misuse};
+use crate::failure::{Incomplete, Interrupted, explained, is_of_an_absent_node, misuse};
 use crate::location::{Location, StoreAddress};
 use crate::name_patterns::{NamePattern, PatternFile};
 use crate::opening::open_store;
@@ -186,14 +186,8 @@ fn broken_off(error: anyhow::Error, stored: &Stored) -> anyhow::Error {
 }
 
 fn is_of_a_restarted_node(error: &anyhow::Error) -> bool {
-    use repository::Error::{Catalog, Store};
-    matches!(
-        error.downcast_ref(),
-        Some(
-            Store(store::Error::Unavailable { .. } | store::Error::Poisoned { .. })
-                | Catalog(catalog::Error::Unavailable { .. } | catalog::Error::LeaseLost { .. })
-        )
-    )
+    let lost_lease = |error: &_| matches!(error, repository::Error::Catalog(catalog::Error::LeaseLost { .. }));
+    error.downcast_ref().is_some_and(|error| is_of_an_absent_node(error) || lost_lease(error))
 }
 
 /// Opens the store again as soon as its node answers.

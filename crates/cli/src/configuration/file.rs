@@ -7,15 +7,14 @@ use toml::Table;
 use transfer::client::{CONFIGURATION_VARIABLE, configuration_file};
 use transfer::read_regular;
 
-/// Returns the file's path and content; none where no file was asked for by name and none is there.
+/// Returns the file's path and content; none where no file was asked for by name and none is there for this user: after
+/// `sudo -u`, HOME may be another's.
 pub fn read() -> Result<Option<(PathBuf, Table)>, String> {
     let Some(path) = configuration_file() else { return Ok(None) };
     let is_named = std::env::var_os(CONFIGURATION_VARIABLE).is_some();
     let text = match read_regular(&path) {
         Ok(text) => text,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) && !is_named => {
-            return Ok(None);
-        }
+        Err(error) if is_out_of_reach(&error) && !is_named => return Ok(None),
         Err(error) => {
             let why = format!("{}: {error}", path.display());
             return Err(if is_named { format!("{why} (the file that {CONFIGURATION_VARIABLE} names)") } else { why });
@@ -26,4 +25,8 @@ pub fn read() -> Result<Option<(PathBuf, Table)>, String> {
         format!("{}, line {line}: {}", path.display(), error.message())
     })?;
     Ok(Some((path, table)))
+}
+
+fn is_out_of_reach(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory | ErrorKind::PermissionDenied)
 }

@@ -3,16 +3,23 @@
 use std::env;
 
 use toml::Value;
+use transfer::client::Settings;
+use transfer::{SECRET_FILE_VARIABLE, TLS_CA_VARIABLE};
 
 /// One setting, by its key in the file.
 pub struct Setting {
     pub key: &'static str,
     pub variable: &'static str,
     /// What holds where nobody says anything; none: nothing does.
-    pub default: Option<&'static str>,
+    default: Option<fn(&Settings) -> String>,
 }
 
 impl Setting {
+    /// Returns what holds where nobody says anything, if anything does.
+    pub fn default(&self) -> Option<String> {
+        self.default.map(|default| default(&Settings::default()))
+    }
+
     /// Returns what the environment says; an empty variable says nothing.
     pub fn in_environment(&self) -> Option<String> {
         let value = env::var_os(self.variable).filter(|value| !value.is_empty());
@@ -20,21 +27,25 @@ impl Setting {
     }
 }
 
-const fn setting(key: &'static str, variable: &'static str, default: Option<&'static str>) -> Setting {
-    Setting { key, variable, default }
+const fn setting(key: &'static str, variable: &'static str) -> Setting {
+    Setting { key, variable, default: None }
+}
+
+const fn number(key: &'static str, variable: &'static str, default: fn(&Settings) -> String) -> Setting {
+    Setting { key, variable, default: Some(default) }
 }
 
 /// All settings, in the order in which they are shown; docs/operating.md says what each means.
 pub const SETTINGS: [Setting; 9] = [
-    setting("store", "THALWEG_STORE", None),
-    setting("secret_file", "THALWEG_SECRET_FILE", None),
-    setting("tls_ca", "THALWEG_TLS_CA", None),
-    setting("application", "THALWEG_APPLICATION", None),
-    setting("streams", "THALWEG_STREAMS", Some("2")),
-    setting("window_mib", "THALWEG_WINDOW_MIB", Some("64")),
-    setting("timeout_s", "THALWEG_TIMEOUT_S", Some("60")),
-    setting("stripe_bytes", "THALWEG_STRIPE_BYTES", Some("4194304")),
-    setting("log", "THALWEG_LOG", Some("warn (of a gate info)")),
+    setting("store", "THALWEG_STORE"),
+    setting("secret_file", SECRET_FILE_VARIABLE),
+    setting("tls_ca", TLS_CA_VARIABLE),
+    setting("application", "THALWEG_APPLICATION"),
+    number("streams", "THALWEG_STREAMS", |default| default.streams.to_string()),
+    number("window_mib", "THALWEG_WINDOW_MIB", |default| (default.window_bytes >> 20).to_string()),
+    number("timeout_s", "THALWEG_TIMEOUT_S", |default| default.timeout.as_secs().to_string()),
+    number("stripe_bytes", "THALWEG_STRIPE_BYTES", |default| default.stripe_bytes.to_string()),
+    setting("log", "THALWEG_LOG"),
 ];
 
 /// Refuses keys that are no setting, and values that no variable can hold.

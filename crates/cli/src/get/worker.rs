@@ -19,6 +19,7 @@ use super::file::{self, Draft, FailureSide};
 use super::listing::Unit;
 use super::report::{Fault, Report};
 use super::sink::Sink;
+use crate::failure::is_of_an_absent_node;
 use crate::shown;
 
 pub struct Worker<'a> {
@@ -136,14 +137,4 @@ impl<'a> Worker<'a> {
         });
         Ok(missing)
     }
-}
-
-/// Requests were repeated before.
-fn is_of_an_absent_node(error: &repository::Error) -> bool {
-    use repository::Error::{Catalog, Store};
-    matches!(
-        error,
-        Store(store::Error::Unavailable { .. } | store::Error::Poisoned { .. })
-            | Catalog(catalog::Error::Unavailable { .. })
-    )
 }

@@ -11,7 +11,7 @@ use format::Secret;
 use repository::Access;
 use transfer::{Server, TlsServer, read_secret, secret_of_environment};
 
-use super::{Node, NodeOptions, NodeService, monitored, open_files, panics, restart};
+use super::{Node, NodeOptions, NodeService, arenas, monitored, open_files, panics, restart};
 use crate::failure::misuse;
 use crate::host_port;
 use crate::location::store_of_argument;
@@ -75,7 +75,7 @@ const RESTART_TIMEOUT: Duration = Duration::from_secs(60);
 const RESTART_PAUSE: Duration = Duration::from_millis(200);
 
 /// A stripe set checkpoints at the latest when this much is not durable (bytes).
-const SETTLE_BYTES: u64 = 32 << 20;
+const CHECKPOINT_BYTES: u64 = 32 << 20;
 /// The memory for fingerprint lists, enough for some GiB of data: 36 bytes for each 8 KiB.
 const NAMES_BYTES: usize = 32 << 20;
 const MIN_STAGING_BYTES: u64 = 256 << 20;
@@ -84,6 +84,7 @@ const MAX_STAGING_MIB: u64 = 1 << 30;
 const MAX_WORKERS: i64 = 1024;
 
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
+    arenas::limit();
     // Before any thread is there, so that all of them leave the signals to this one.
     let ending = Signals::block().end_until_ready().context("starting the node's threads")?;
     log::start(&arguments.log, tracing::Level::WARN)?;
@@ -189,7 +190,7 @@ impl Arguments {
         NodeOptions {
             staging_bytes,
             workers: self.workers.map_or(cores, |workers| workers as usize),
-            checkpoint_bytes: SETTLE_BYTES,
+            checkpoint_bytes: CHECKPOINT_BYTES,
             names_bytes: NAMES_BYTES,
             trust_clients: self.trust_clients,
             weights: (!self.weights.is_empty()).then(|| self.weights.iter().cloned().collect()),

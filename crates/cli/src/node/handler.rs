@@ -50,6 +50,8 @@ type Answer = Result<Answered, Failure>;
 /// An answer's memory for each fingerprint, and for each segment entry.
 const ANSWER_BYTES: u64 = 40;
 const ENTRY_BYTES: u64 = 80;
+/// What a read of a file holds beside its answer while it is made: the blocks around 64 segments, and the entries of a run.
+const READ_BYTES: u64 = 1536 << 10;
 
 impl Connection {
     pub fn new(node: Arc<Node>, hello: Hello, outbox: ClientSender) -> Self {
@@ -406,7 +408,7 @@ impl Connection {
         end: u64,
     ) -> Result<(u64, Vec<u8>, AnswerCharge), Failure> {
         let bytes = Extent::bytes_until(extents.iter().copied(), end) as usize;
-        let charge = self.outbox.charge_answer(bytes as u64);
+        let charge = self.outbox.charge_answer(bytes as u64 + READ_BYTES);
         let (mut payload, mut size) = (vec![0; bytes], end.min(MAX_FILE_BYTES));
         let mut left = &mut payload[..];
         for extent in extents {
@@ -416,6 +418,7 @@ impl Connection {
                 size = entry.owner.read(extent.offset, into).map_err(failure::of)?;
             }
         }
+        charge.shrink_to(bytes as u64);
         Ok((size, payload, charge))
     }
 

@@ -5,6 +5,7 @@
 //! expires dead clients, and one sync scheduler while applications share. All decisions about data are the
 //! repository's; this module only decides when to call it.
 
+mod arenas;
 mod begun_sessions;
 mod blocks;
 mod clients;

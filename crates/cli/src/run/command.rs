@@ -8,9 +8,10 @@ use std::process::{Command, ExitStatus};
 
 use ::address::StoreAddress;
 use anyhow::Context;
+use clap::builder::PossibleValuesParser;
 use transfer::Credentials;
 
-use super::application;
+use super::choices;
 use super::environment::Environment;
 use super::hosts::Hosts;
 use super::job::Job;
@@ -40,13 +41,14 @@ pub struct Arguments {
     #[arg(long = "node", value_name = "ADDRESS", value_parser = host_port::parse)]
     nodes: Vec<String>,
     /// Where segments are named and compressed: by the nodes, or by the program's processes to spare the link
-    #[arg(long, value_parser = ["node", "client", "auto"], default_value = "auto")]
-    reduce: String,
+    /// (default: $THALWEG_REDUCE, or auto)
+    #[arg(long, value_name = "WHERE", value_parser = PossibleValuesParser::new(choices::REDUCE.possible))]
+    reduce: Option<String>,
     /// When closing a file returns: once its data is a durable version, or once the nodes hold it (the job's end
-    /// then waits for the versions)
-    #[arg(long, value_parser = ["received", "durable"], default_value = "durable")]
-    ack: String,
-    /// Whose share of the nodes' bandwidth the program uses (default: the program's name)
+    /// then waits for the versions; default: $THALWEG_ACK, or durable)
+    #[arg(long, value_name = "WHEN", value_parser = PossibleValuesParser::new(choices::ACK.possible))]
+    ack: Option<String>,
+    /// Whose share of the nodes' bandwidth the program uses (default: $THALWEG_APPLICATION, or the program's name)
     #[arg(long, value_name = "NAME")]
     application: Option<String>,
     /// The secret of the nodes (default: $THALWEG_SECRET_FILE); a node of the job's own has a new one by itself
@@ -72,6 +74,8 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let is_own = arguments.nodes.is_empty();
     let store = if is_own { Some(arguments.store()?) } else { None };
     let reach = arguments.reach()?;
+    let (reduce, ack) = (choices::REDUCE.of(arguments.reduce.as_deref())?, choices::ACK.of(arguments.ack.as_deref())?);
+    let application = choices::application(arguments.application.as_deref(), &arguments.command)?;
     let makes_secret = is_own && arguments.secret_file.is_none();
     let job_secret = if makes_secret { Some(JobSecret::create(reach.has_other_hosts)?) } else { None };
     let secret_file = match (&arguments.secret_file, &job_secret) {
@@ -94,14 +98,14 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
         secret_file,
         is_own_node: is_own,
         has_other_hosts: reach.has_other_hosts,
-        reduce: &arguments.reduce,
-        ack: &arguments.ack,
+        reduce,
+        ack,
         posix_names: arguments.posix_names,
-        application: arguments.application.clone().unwrap_or_else(|| application::of_command(&arguments.command)),
+        application,
     };
     let ended = job.run(&mut arguments.command(&environment)?);
     let code = ended.as_ref().map_or_else(code_of_missing, |status| code_of(*status));
-    let left = leftovers::of_job(&environment.nodes, &environment.job, &credentials);
+    let left = leftovers::of_job(&environment.nodes, is_own, &environment.job, &credentials);
     let stopped = own.map_or(Ok(None), |own| own.stop());
     if let Ok(left) = &left {
         leftovers::report(left, store.as_deref(), &environment.nodes, &credentials, output);

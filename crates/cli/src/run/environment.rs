@@ -8,15 +8,15 @@ use super::application;
 use anyhow::Context;
 use transfer::{JOB_SECRET_FILE_VARIABLE, SECRET_FILE_VARIABLE, serves_this_job};
 
-pub(super) struct Environment<'a> {
+pub(super) struct Environment {
     pub nodes: Vec<String>,
     pub job: String,
     pub secret_file: Option<PathBuf>,
     /// The node was started for this job alone.
     pub is_own_node: bool,
     pub has_other_hosts: bool,
-    pub reduce: &'a str,
-    pub ack: &'a str,
+    pub reduce: String,
+    pub ack: String,
     pub application: String,
     /// Whether `stat`, `access` and `unlink` know names that begin with `SD:`.
     pub posix_names: bool,
@@ -28,7 +28,7 @@ const OPENMPI_LIST: &str = "OMPI_MCA_mca_base_env_list";
 const DOOR: &str = "libthalweg_door.so";
 const POSIX_NAMES: &str = "libthalweg_posix.so";
 
-impl Environment<'_> {
+impl Environment {
     /// Sets it all for a command and its children. The door is harmless in processes that are no MPI program.
     pub fn apply(&self, command: &mut Command) -> anyhow::Result<()> {
         let mut libraries = vec![find_library(DOOR)?];
@@ -38,8 +38,8 @@ impl Environment<'_> {
         command.env("LD_PRELOAD", preload(&libraries));
         command.env("THALWEG_NODES", self.nodes.join(","));
         command.env("THALWEG_JOB", &self.job);
-        command.env("THALWEG_REDUCE", self.reduce);
-        command.env("THALWEG_ACK", self.ack);
+        command.env("THALWEG_REDUCE", &self.reduce);
+        command.env("THALWEG_ACK", &self.ack);
         command.env("THALWEG_APPLICATION", &self.application);
         self.apply_secret(command);
         Ok(())

@@ -1,16 +1,15 @@
 //! The leftovers of a job: sessions that were never committed, and files that its processes could not store.
 
 use std::ffi::OsStr;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use catalog::{Names, PathSession};
 use format::StorePath;
-use repository::{Access, Repository};
+use repository::{Access, LEASE_MS, Repository};
 use transfer::{Credentials, Remote, RemoteCatalog};
 
-use super::side_by_side::{all_answers, first_answer};
+use super::side_by_side::{all_answers, first_answer, within};
 use crate::location::StoreAddress;
 use crate::opening::{open_remote, open_store};
 use crate::output::Output;
@@ -22,6 +21,10 @@ const COMMIT_TIMEOUT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(100);
 /// A node that stands still is not waited for: the job has ended, and its user waits.
 const WELCOME_TIMEOUT: Duration = Duration::from_secs(3);
+/// For all that is asked of nodes; half of it again for what their sessions have left.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
+/// As `ANSWER_TIMEOUT`, for a node of the job's own, which is only busy.
+const OWN_ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 type Answer = anyhow::Result<Leftovers>;
 
@@ -42,10 +45,11 @@ impl Leftovers {
 
 /// All nodes are asked: sessions stand in their store's catalog, failures are kept by the node that they were reported to.
 /// Nodes that do not answer are passed over as long as one does.
-pub(super) fn of_job(nodes: &[String], job: &str, credentials: &Credentials) -> Answer {
+pub(super) fn of_job(nodes: &[String], is_own_node: bool, job: &str, credentials: &Credentials) -> Answer {
+    let timeout = if is_own_node { OWN_ANSWER_TIMEOUT } else { ANSWER_TIMEOUT };
     let (job, credentials) = (job.to_owned(), credentials.clone());
     let ask = move |node: &str| ask_until_checkpointed(node, &job, &credentials);
-    let answers = all_answers(nodes, ask).context("looking for what the job left open")?;
+    let answers = all_answers(nodes, timeout, ask).context("it is unknown what the job left open")?;
     let mut all = Leftovers::default();
     for Leftovers { sessions, failures } in answers {
         all.sessions.extend(new_ones(&all.sessions, sessions, |known, new| known.id == new.id));
@@ -114,30 +118,43 @@ pub(super) fn report(
     if left.sessions.is_empty() {
         return;
     }
-    let repository = open(own_store, nodes, credentials);
+    let remains = match own_store {
+        Some(directory) => {
+            let opened = open_store(&StoreAddress::Directory(directory.into()), Access::Read);
+            opened.ok().map(|repository| look_at_all(&repository, &left.sessions, true))
+        }
+        None => {
+            let (nodes, credentials, sessions) = (nodes.to_vec(), credentials.clone(), left.sessions.clone());
+            let look = move || {
+                let open = move |node: &str| Ok(open_remote(connect(node, &credentials)?, Access::Read)?);
+                let repository = first_answer(&nodes, open).ok()?;
+                Some(look_at_all(&repository, &sessions, false))
+            };
+            within(ANSWER_TIMEOUT / 2, look).flatten()
+        }
+    };
+    let mut remains = remains.unwrap_or_default().into_iter();
     for session in &left.sessions {
-        let looked =
-            repository.as_ref().ok().and_then(|repository| look(repository, session, own_store.is_some()).ok());
-        output.note(described(session, &looked.unwrap_or(Remains::Unknown)));
+        output.note(described(session, &remains.next().unwrap_or(Remains::Unknown)));
     }
 }
 
-fn open(own_store: Option<&OsStr>, nodes: &[String], credentials: &Credentials) -> anyhow::Result<Arc<Repository>> {
-    match own_store {
-        Some(directory) => Ok(open_store(&StoreAddress::Directory(directory.into()), Access::Read)?),
-        None => {
-            let credentials = credentials.clone();
-            let open = move |node: &str| Ok(open_remote(connect(node, &credentials)?, Access::Read)?);
-            Ok(first_answer(nodes, open)?)
-        }
-    }
+fn look_at_all(repository: &Repository, sessions: &[PathSession], has_node_ended: bool) -> Vec<Remains> {
+    let look = |session| look(repository, session, has_node_ended).unwrap_or(Remains::Unknown);
+    sessions.iter().map(look).collect()
 }
 
 fn look(repository: &Repository, session: &PathSession, has_node_ended: bool) -> anyhow::Result<Remains> {
-    let Some(found) = repository.local_catalog()?.path_session(session.id)? else { return Ok(Remains::Nothing) };
+    let all = repository.catalog().path_sessions()?;
+    let Some(found) = all.into_iter().find(|found| found.id == session.id) else { return Ok(Remains::Nothing) };
     if repository::checkpointed_data(repository, &found)? > 0 {
-        let left_ms = if found.interrupted { None } else { repository.catalog().lease_left_ms(found.id)? };
-        return Ok(Remains::Data { lease_left_s: left_ms.unwrap_or(0).div_ceil(1000) });
+        let left_ms = match found.interrupted {
+            true => 0,
+            // A node that runs gives its dead clients up by then.
+            false if !has_node_ended => LEASE_MS,
+            false => repository.catalog().lease_left_ms(found.id)?.unwrap_or(0),
+        };
+        return Ok(Remains::Data { lease_left_s: left_ms.div_ceil(1000) });
     }
     Ok(if has_node_ended || found.interrupted { Remains::Nothing } else { Remains::Unknown })
 }
@@ -156,9 +173,36 @@ fn described(session: &PathSession, remains: &Remains) -> String {
 
 #[cfg(test)]
 mod tests {
-    use format::SessionId;
+    use std::net::TcpListener;
+
+    use format::{SessionId, Settings};
+    use transfer::Connection;
+    use transfer::message::Reply;
 
     use super::*;
+
+    #[test]
+    fn a_node_that_welcomes_and_is_silent_then_is_not_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let nodes = [listener.local_addr().unwrap().to_string()];
+        std::thread::spawn(move || {
+            let connections = std::iter::from_fn(|| listener.accept().ok());
+            let welcomed = connections.map(|(stream, peer)| {
+                let connection = Connection::accepted(stream, peer).unwrap();
+                let hello = connection.receive().unwrap().expect("a client greets");
+                let settings = Settings::new(Default::default()).to_text();
+                let welcome = Reply::Welcome { settings, incarnation: 1 };
+                connection.send(welcome.kind(), hello.header.request, &welcome.encode(), &[]).unwrap();
+                connection
+            });
+            welcomed.collect::<Vec<_>>()
+        });
+        let begun = Instant::now();
+        let error = of_job(&nodes, false, "job", &Credentials::default()).unwrap_err();
+        assert!(begun.elapsed() < ANSWER_TIMEOUT * 3, "{:?}", begun.elapsed());
+        let said = format!("{error:#}");
+        assert!(said.contains("unknown what the job left open") && said.contains("did not answer within"), "{said}");
+    }
 
     #[test]
     fn recover_is_advised_only_where_there_is_data() {

@@ -1,6 +1,7 @@
 //! `thalweg run`: a program with the door in front of its MPI-IO, and nodes behind it.
 
 mod application;
+mod choices;
 pub mod command;
 mod environment;
 mod hosts;

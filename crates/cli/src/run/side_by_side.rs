@@ -1,6 +1,7 @@
 //! Asking several nodes at once: those that are silent cost their time once.
 
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 use crate::failure::explained;
 
@@ -35,19 +36,42 @@ pub(super) fn first_answer<T: Send + 'static>(
     Err(NoAnswer(errors))
 }
 
-/// Returns all answers that are no errors; when there is none, all errors.
+/// Returns all answers that are no errors and come within `timeout`; when there is none, all errors. The rest is not
+/// waited for.
 pub(super) fn all_answers<T: Send + 'static>(
     nodes: &[String],
+    timeout: Duration,
     ask: impl Fn(&str) -> anyhow::Result<T> + Clone + Send + 'static,
 ) -> Result<Vec<T>, NoAnswer> {
+    let deadline = Instant::now() + timeout;
     let (mut found, mut errors) = (Vec::new(), Vec::new());
-    for answer in answers(nodes, ask)? {
-        match answer {
-            Ok(answer) => found.push(answer),
-            Err(error) => errors.push(error),
+    let answers = answers(nodes, ask)?;
+    loop {
+        match answers.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+            Ok(Ok(answer)) => found.push(answer),
+            Ok(Err(error)) => errors.push(error),
+            Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) => {
+                let silent = nodes.len().min(MAX_ASKED) - found.len() - errors.len();
+                let seconds = timeout.as_secs_f32();
+                let nodes = nodes.join(", ");
+                errors.push(anyhow::anyhow!("{nodes}: {silent} did not answer within {seconds} s"));
+                break;
+            }
         }
     }
     if found.is_empty() { Err(NoAnswer(errors)) } else { Ok(found) }
+}
+
+/// Returns what `work` does, if it is done within `timeout`.
+pub(super) fn within<T: Send + 'static>(timeout: Duration, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    let (sender, done) = mpsc::channel();
+    let work = move || {
+        // The receiver is gone where it took too long.
+        let _ = sender.send(work());
+    };
+    std::thread::Builder::new().name("asks a node".into()).spawn(work).ok()?;
+    done.recv_timeout(timeout).ok()
 }
 
 /// As they come.

@@ -355,6 +355,27 @@ fn a_full_disk_is_said_so_and_nothing_half_written_shows() {
     assert_eq!(read.stdout, fs::read(store.path("small")).unwrap());
 }
 
+#[test]
+fn init_on_a_full_disk_leaves_nothing_and_can_be_run_again() {
+    let scratch = tempfile::TempDir::new().unwrap();
+    let room = scratch.path().to_owned();
+    let mount = std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=2m", "none"]).arg(&room).output();
+    if !mount.is_ok_and(|mount| mount.status.success()) {
+        println!("no rights to mount a small file system; not tested");
+        return;
+    }
+    let _unmount = Unmount(room.clone());
+    let (filler, new) = (room.join("filler"), room.join("new"));
+    for kept in [8 << 10, 36 << 10, 100 << 10] {
+        fs::write(&filler, vec![0; (2 << 20) - kept]).unwrap();
+        let failed = run(&["init".as_ref(), new.as_os_str()]).expect(1);
+        assert!(failed.stderr.contains("make room on the disk and run again"), "{failed:?}");
+        assert!(!new.exists(), "{kept}");
+    }
+    fs::remove_file(&filler).unwrap();
+    run(&["init".as_ref(), new.as_os_str()]).expect(0);
+}
+
 struct Unmount(std::path::PathBuf);
 
 impl Drop for Unmount {

@@ -9,6 +9,7 @@ use transfer::message::{Extent, Reply, Request};
 use super::bounds::Client;
 use super::node::Node;
 use super::runner::{Store, run};
+use random::Random;
 
 const KEY: HandleKey = HandleKey([7; HandleKey::BYTES]);
 const DEAF: u64 = 12;
@@ -56,4 +57,35 @@ fn connections_without_a_hello_keep_no_client_out() {
         std::thread::sleep(Duration::from_millis(200));
     }
     drop(strangers);
+}
+
+/// Readers of ranges that lie far apart, of more than their answers may take together.
+const READERS: u64 = 40;
+const RANGES: u64 = 1024;
+const RANGE_BYTES: u64 = 64 << 10;
+const CONTENT_BYTES: u64 = 96 << 20;
+
+#[test]
+fn what_many_readers_of_many_ranges_hold_together_is_bounded() {
+    let store = Store::new();
+    std::fs::write(store.path("content"), Random::new(5).bytes(CONTENT_BYTES as usize)).unwrap();
+    store.put(&store.path("content"), "content");
+    let node = Node::with(&store, &["--staging-mib", "64"]);
+    let read = |number: u64| {
+        let mut client = Client::greet(&node.address, 100 + number);
+        let session = client.open("content", &node.address, KEY);
+        assert!(matches!(client.ask(Request::Attach { session, stripe_set: 0, key: KEY }), Reply::Attached { .. }));
+        let range = |at: u64| Extent {
+            offset: (number + at * 37) * 12_000 % (CONTENT_BYTES - RANGE_BYTES),
+            bytes: RANGE_BYTES,
+        };
+        let extents = (0..RANGES).map(range).collect();
+        std::thread::spawn(move || client.ask(Request::Read { session, stripe_set: 0, extents }))
+    };
+    let readers: Vec<_> = (0..READERS).map(read).collect();
+    for reader in readers {
+        assert!(matches!(reader.join().unwrap(), Reply::Bytes { size } if size == CONTENT_BYTES));
+    }
+    let held_bytes = node.peak_bytes();
+    assert!(held_bytes < MAX_NODE_BYTES, "the node held {} MiB", held_bytes >> 20);
 }

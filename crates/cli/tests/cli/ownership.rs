@@ -50,7 +50,7 @@ impl UsersStore {
     fn by_owner(&self, arguments: &[impl AsRef<OsStr>]) -> Run {
         let mut command = Command::new("setpriv");
         command.args(["--reuid", &OWNER.0.to_string(), "--regid", &OWNER.1.to_string(), "--clear-groups"]);
-        command.arg(self.path("thalweg")).args(arguments).env_remove("THALWEG_STORE");
+        command.arg(self.path("thalweg")).args(arguments).env_remove("THALWEG_STORE").env("HOME", self.folder.path());
         command.output().expect("setpriv starts").into()
     }
 

@@ -1,7 +1,8 @@
 //! Links and pipes put in place of a store's files, by another user who may write to its directory.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -183,6 +184,64 @@ fn a_mark_that_is_not_the_stores_own_file_is_refused() {
         }
         assert_eq!(fs::read_to_string(&outside).unwrap(), SECRET);
     }
+}
+
+fn files_of(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> =
+        entries.flat_map(|path| if path.is_dir() { files_of(&path) } else { vec![path] }).collect();
+    files.sort();
+    files
+}
+
+/// A member of the group could have them delete, with the rights of another, what is behind the link.
+#[test]
+fn every_verb_refuses_a_link_in_the_place_of_a_folder_of_a_shared_store() {
+    let (store, victim) = (Store::new(), Store::new());
+    fs::write(store.path("file"), Random::new(1).bytes(60_000)).unwrap();
+    for name in ["a", "b"] {
+        victim.put(&store.path("file"), name);
+    }
+    let (shared, group) = (store.path("shared"), fs::metadata(store.path("file")).unwrap().gid().to_string());
+    run(&["init".as_ref(), shared.as_os_str(), "--shared".as_ref(), group.as_ref()]).expect(0);
+    let address = format!("{}::x", shared.display());
+    run(&["put".as_ref(), store.path("file").as_os_str(), address.as_ref()]).expect(0);
+    for folder in ["containers", "table"] {
+        let before = files_of(&victim.directory().join(folder));
+        fs::rename(shared.join(folder), shared.join("aside")).unwrap();
+        symlink(victim.directory().join(folder), shared.join(folder)).unwrap();
+        for words in
+            ["ls", "stats", "verify", "verify --rebuild-catalog", "verify --rebuild-table", "repair", "collect", "rm"]
+        {
+            let at = if ["ls", "rm"].contains(&words) { address.as_ref() } else { shared.as_os_str() };
+            let words: Vec<&OsStr> = words.split(' ').map(OsStr::new).chain([at]).collect();
+            let refused = run(&words).expect(1);
+            let expected = "a symbolic link stands where a directory of the store belongs; remove it";
+            assert!(refused.stderr.contains(expected), "{words:?}: {refused:?}");
+        }
+        assert_eq!(files_of(&victim.directory().join(folder)), before);
+        fs::remove_file(shared.join(folder)).unwrap();
+        fs::rename(shared.join("aside"), shared.join(folder)).unwrap();
+    }
+    run(&["verify".as_ref(), "--data".as_ref(), shared.as_os_str()]).expect(0);
+}
+
+#[test]
+fn a_container_of_another_store_is_not_deleted() {
+    let (store, other) = (Store::new(), Store::new());
+    for (seed, (store, name)) in [(&store, "a"), (&other, "b")].into_iter().enumerate() {
+        fs::write(store.path(name), Random::new(seed as u64).bytes(60_000)).unwrap();
+        store.put(&store.path(name), name);
+    }
+    run(&["rm".as_ref(), store.address("a").as_os_str()]).expect(0);
+    let place = &store.containers()[0];
+    fs::remove_file(place).unwrap();
+    let bytes = fs::read(&other.containers()[0]).unwrap();
+    fs::write(place, &bytes).unwrap();
+    for _ in 0..2 {
+        run(&["collect".as_ref(), store.directory().as_os_str()]);
+    }
+    assert!(fs::read(place).unwrap() == bytes);
 }
 
 #[test]

@@ -1,16 +1,23 @@
 //! Files in a directory of the operating system.
 
-use std::fs::{self, OpenOptions, TryLockError};
+use std::fs::{self, TryLockError};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
-use super::{File, Files, Held, Permissions, open_ordinary};
+use rustix::fs::OFlags;
+
+use super::open_directory::{Link, OpenDirectory};
+use super::{File, Files, Held, OpenMode, Permissions, by_holders};
 use crate::{Error, Result};
 
 /// The most pieces one system call takes (`IOV_MAX`).
 const PIECES_PER_CALL: usize = 1024;
+
+/// How often a lock that another holds is tried.
+const LOCK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A replacement file has this ending until it is whole.
 const UNFINISHED: &str = ".tmp";
@@ -21,8 +28,9 @@ const NO_FOLDER: &str = "no directory stands where one of the store's belongs; r
 pub struct Directory {
     root: PathBuf,
     permissions: Permissions,
-    /// The root as it was found or made; held open, so that no other directory gets its inode number.
-    opened: OnceLock<fs::File>,
+    /// The root as it was found or made; held open, so that no other directory gets its inode number, and all below it
+    /// is reached from here.
+    opened: OnceLock<OpenDirectory>,
 }
 
 impl Directory {
@@ -30,16 +38,18 @@ impl Directory {
     /// permissions.
     pub fn new(root: impl Into<PathBuf>, permissions: Permissions) -> Self {
         let directory = Directory { root: root.into(), permissions, opened: OnceLock::new() };
-        directory.remember_root();
+        let _ = directory.root();
         directory
     }
 
-    fn remember_root(&self) {
-        if self.opened.get().is_none()
-            && let Ok(root) = fs::File::open(&self.root)
-        {
-            let _ = self.opened.set(root);
+    /// Returns the root, if it is there.
+    fn root(&self) -> io::Result<&OpenDirectory> {
+        if let Some(opened) = self.opened.get() {
+            return Ok(opened);
         }
+        let found = OpenDirectory::at(&self.root)?;
+        self.permissions.check_root(&found)?;
+        Ok(self.opened.get_or_init(|| found))
     }
 
     /// Fails if the root is gone: a removed store is not made again piece by piece, and nothing is written to another
@@ -53,141 +63,162 @@ impl Directory {
         Ok(())
     }
 
-    fn address(&self, name: &str) -> PathBuf {
-        self.root.join(name)
+    /// Fails if one of these folders is a link where none may be.
+    pub fn check_folders(&self, folders: &[&str]) -> Result<()> {
+        let check =
+            |folder: &&str| match self.root().and_then(|root| root.walk(Path::new(folder), self.permissions.links())) {
+                Err(source) if !is_absent(&source) => Err(self.failure(folder, source)),
+                _ => Ok(()),
+            };
+        folders.iter().try_for_each(check)
     }
 
-    fn open_as(&self, name: &str, options: &mut OpenOptions) -> Result<OpenFile> {
-        let path = self.address(name);
-        match open_ordinary(&path, options) {
-            Ok(file) => Ok(OpenFile { file, path: path.display().to_string() }),
-            Err(source) => Err(failure(&path.display().to_string(), source)),
+    fn shown(&self, name: &str) -> String {
+        self.root.join(name).display().to_string()
+    }
+
+    fn failure(&self, name: &str, source: io::Error) -> Error {
+        failure(&self.shown(name), source)
+    }
+
+    /// Runs `action` on the open folder of a file, and the file's name in it.
+    fn in_folder<T>(&self, name: &str, action: impl FnOnce(&OpenDirectory, &Path) -> io::Result<T>) -> io::Result<T> {
+        let (folder, name) = split(name);
+        action(&self.root()?.walk(folder, self.permissions.links())?, name)
+    }
+
+    fn open_as(&self, name: &str, flags: OFlags) -> Result<OpenFile> {
+        match self.in_folder(name, |folder, name| folder.open(name, flags)) {
+            Ok(file) => Ok(OpenFile { file, path: self.shown(name) }),
+            Err(source) => Err(self.failure(name, source)),
         }
     }
 
     /// Opens a file, creating it if missing, with the permissions that all files here have.
-    fn make_as(&self, name: &str, options: &mut OpenOptions) -> Result<OpenFile> {
-        self.make_folder(name)?;
-        let path = self.address(name);
-        let shown = path.display().to_string();
-        match self.permissions.create_file(&path, options) {
-            Ok(file) => Ok(OpenFile { file, path: shown }),
-            Err(source) => Err(failure(&shown, source)),
+    fn make_as(&self, name: &str, mode: OpenMode) -> Result<OpenFile> {
+        let folder = self.make_folder(name)?;
+        match self.permissions.create_in(&folder, split(name).1, mode) {
+            Ok(file) => Ok(OpenFile { file, path: self.shown(name) }),
+            Err(source) => Err(self.failure(name, source)),
         }
     }
 
     fn lock_file(&self, name: &str) -> Result<OpenFile> {
-        self.make_as(name, OpenOptions::new().read(true).write(true).create(true).truncate(false))
+        self.make_as(name, OpenMode::Kept)
     }
 
-    fn make_folder(&self, name: &str) -> Result<()> {
-        let mut folder = self.address(name);
-        folder.pop();
+    fn make_folder(&self, name: &str) -> Result<OpenDirectory> {
+        let (folder, _) = split(name);
         let explain = |source: io::Error| match source.kind() {
             ErrorKind::NotADirectory => io::Error::new(ErrorKind::NotADirectory, NO_FOLDER),
             _ => source,
         };
-        self.create_folders(&folder).map_err(|source| failure_to_make(&folder.display().to_string(), explain(source)))
+        self.create_folders(folder)
+            .map_err(|source| failure_to_make(&self.root.join(folder).display().to_string(), explain(source)))
     }
 
-    /// Creates the root once: below an open root, directories are made by its descriptor, since it may be removed at
-    /// any moment.
-    fn create_folders(&self, folder: &Path) -> io::Result<()> {
-        if let Some(opened) = self.opened.get() {
-            self.check_root()?;
-            let below = folder.strip_prefix(&self.root).expect("a folder below the root");
-            return self.permissions.create_folders_in(opened, below);
+    /// Creates the root once: it may be removed at any moment.
+    fn create_folders(&self, folder: &Path) -> io::Result<OpenDirectory> {
+        match self.opened.get() {
+            Some(_) => self.check_root()?,
+            None => self.permissions.create_root(&self.root)?,
         }
-        self.permissions.create_folders(&self.root, folder)?;
-        self.remember_root();
-        Ok(())
+        self.permissions.create_folders_in(self.root()?, folder)
     }
 
-    fn list_into(&self, folder: &str, names: &mut Vec<String>) -> io::Result<()> {
-        for entry in fs::read_dir(self.address(folder))? {
-            let entry = entry?;
-            // Names that are not UTF-8 are none of ours.
-            let Ok(name) = entry.file_name().into_string() else { continue };
-            let name = format!("{folder}/{name}");
-            match entry.file_type()?.is_dir() {
-                true => self.list_into(&name, names)?,
+    fn list_into(&self, folder: &str, opened: &OpenDirectory, names: &mut Vec<String>) -> io::Result<()> {
+        for (name, is_folder) in opened.names()? {
+            let path = format!("{folder}/{name}");
+            match is_folder {
+                true => self.list_into(&path, &opened.enter(Path::new(&name), Link::Refused)?, names)?,
                 false if name.ends_with(UNFINISHED) => {}
-                false => names.push(name),
+                false => names.push(path),
             }
         }
         Ok(())
     }
 }
 
+/// Returns the folder a file is in, and its name there.
+fn split(name: &str) -> (&Path, &Path) {
+    let (folder, name) = name.rsplit_once('/').unwrap_or(("", name));
+    (Path::new(folder), Path::new(name))
+}
+
 impl Files for Directory {
     fn create(&self, name: &str) -> Result<Arc<dyn File>> {
-        Ok(Arc::new(self.make_as(name, OpenOptions::new().read(true).write(true).create_new(true))?))
+        Ok(Arc::new(self.make_as(name, OpenMode::New)?))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn File>> {
-        match self.open_as(name, OpenOptions::new().read(true).write(true)) {
+        match self.open_as(name, OFlags::RDWR) {
             // A store that may only be read, by its mode or its medium.
             Err(Error::Io { source, .. })
                 if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
             {
-                Ok(Arc::new(self.open_as(name, OpenOptions::new().read(true))?))
+                Ok(Arc::new(self.open_as(name, OFlags::RDONLY)?))
             }
             other => Ok(Arc::new(other.map_err(no_file_is_damage)?)),
         }
     }
 
     fn exists(&self, name: &str) -> Result<bool> {
-        let path = self.address(name);
-        match path.try_exists() {
+        match self.in_folder(name, OpenDirectory::exists) {
             Err(source) if is_absent(&source) => Ok(false),
-            found => found.map_err(|source| failure(&path.display().to_string(), source)),
+            found => found.map_err(|source| self.failure(name, source)),
         }
     }
 
     fn list(&self, folder: &str) -> Result<Vec<String>> {
         let mut names = Vec::new();
-        match self.list_into(folder, &mut names) {
-            Err(source) if !is_absent(&source) => {
-                return Err(failure(&self.address(folder).display().to_string(), source));
-            }
+        let opened = self.root().and_then(|root| root.walk(Path::new(folder), self.permissions.links()));
+        match opened.and_then(|opened| self.list_into(folder, &opened, &mut names)) {
+            Err(source) if !is_absent(&source) => return Err(self.failure(folder, source)),
             _ => names.sort(),
         }
         Ok(names)
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        let path = self.address(name);
-        match fs::remove_file(&path) {
-            // An empty directory that a user put in the file's place.
-            Err(source) if source.kind() == ErrorKind::IsADirectory && fs::remove_dir(&path).is_ok() => Ok(()),
-            Err(source) if !is_absent(&source) => Err(failure(&path.display().to_string(), source)),
+        match self.in_folder(name, OpenDirectory::remove) {
+            Err(source) if !is_absent(&source) => Err(self.failure(name, source)),
             _ => Ok(()),
         }
     }
 
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let folder = self.make_folder(name)?;
         let unfinished = format!("{name}{UNFINISHED}");
-        let file = self.make_as(&unfinished, OpenOptions::new().write(true).create(true).truncate(true))?;
+        let draft = split(&unfinished).1;
+        let path = self.shown(&unfinished);
+        let made = self.permissions.create_in(&folder, draft, OpenMode::Emptied);
+        let file = OpenFile { file: made.map_err(|source| failure(&path, source))?, path };
         file.write_at(0, &[bytes])?;
         file.sync()?;
-        let path = self.address(name);
-        fs::rename(self.address(&unfinished), &path).map_err(|source| failure(&path.display().to_string(), source))?;
+        folder.rename(draft, split(name).1).map_err(|source| self.failure(name, source))?;
         self.sync_folder(name)
     }
 
     fn sync_folder(&self, name: &str) -> Result<()> {
-        let mut folder = self.address(name);
-        while folder != self.root && folder.pop() {
-            let synced = fs::File::open(&folder).and_then(|folder| folder.sync_all());
-            synced.map_err(|source| failure(&folder.display().to_string(), source))?;
+        for folder in split(name).0.ancestors() {
+            let opened = self.root().and_then(|root| root.walk(folder, self.permissions.links()));
+            let synced = opened.and_then(|folder| folder.sync());
+            synced.map_err(|source| failure(&self.root.join(folder).display().to_string(), source))?;
         }
         Ok(())
     }
 
-    fn lock(&self, name: &str) -> Result<Held> {
+    fn lock(&self, name: &str, at_most: Duration) -> Result<Held> {
         let file = self.lock_file(name)?;
-        file.file.lock().map_err(|source| failure(&file.path, source))?;
-        Ok(Box::new(file))
+        let begun = Instant::now();
+        loop {
+            match file.file.try_lock() {
+                Ok(()) => return Ok(Box::new(file)),
+                Err(TryLockError::WouldBlock) if begun.elapsed() < at_most => std::thread::sleep(LOCK_INTERVAL),
+                Err(TryLockError::WouldBlock) => return Err(failure(&file.path, held_too_long(&file.file, at_most))),
+                Err(TryLockError::Error(source)) => return Err(failure(&file.path, source)),
+            }
+        }
     }
 
     fn try_lock(&self, name: &str) -> Result<Option<Held>> {
@@ -198,6 +229,11 @@ impl Files for Directory {
             Err(TryLockError::Error(source)) => Err(failure(&file.path, source)),
         }
     }
+}
+
+fn held_too_long(file: &fs::File, at_most: Duration) -> io::Error {
+    let seconds = at_most.as_secs_f64();
+    io::Error::new(ErrorKind::TimedOut, format!("the lock has been held{} for more than {seconds} s", by_holders(file)))
 }
 
 struct OpenFile {
@@ -304,7 +340,11 @@ fn is_absent(source: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(60);
 
     #[test]
     fn pieces_come_back_from_a_folder_that_was_not_there() {
@@ -331,12 +371,12 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let root = scratch.path().join("store");
         let files = Directory::new(&root, Permissions::default());
-        drop(files.lock("table/lock").unwrap());
+        drop(files.lock("table/lock", LIMIT).unwrap());
         std::fs::remove_dir_all(&root).unwrap();
-        assert!(files.create("containers/ab/one").is_err() && files.lock("table/lock").is_err());
+        assert!(files.create("containers/ab/one").is_err() && files.lock("table/lock", LIMIT).is_err());
         assert!(!root.exists());
         std::fs::create_dir(&root).unwrap();
-        assert!(files.create("containers/ab/one").is_err() && files.lock("table/lock").is_err());
+        assert!(files.create("containers/ab/one").is_err() && files.lock("table/lock", LIMIT).is_err());
         assert_eq!(std::fs::read_dir(&root).unwrap().count(), 0);
     }
 
@@ -365,16 +405,36 @@ mod tests {
 
     #[test]
     fn the_error_of_a_full_disk_names_its_path() {
-        let file = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let file = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let found = OpenFile { file, path: "/dev/full".into() }.write_at(0, &[b"x"]);
         assert!(matches!(&found, Err(Error::Full { path }) if path == "/dev/full"), "{found:?}");
+    }
+
+    #[test]
+    fn a_lock_that_is_not_freed_is_waited_for_no_longer_than_agreed_and_its_holder_named() {
+        let scratch = tempfile::tempdir().unwrap();
+        let files = Directory::new(scratch.path(), Permissions::default());
+        let _held = files.lock("table/lock", LIMIT).unwrap();
+        let error = files.lock("table/lock", Duration::from_millis(50)).map(drop).unwrap_err().to_string();
+        assert!(error.contains(&format!("held by process {}", std::process::id())), "{error}");
+    }
+
+    #[test]
+    fn a_lock_that_others_could_read_is_closed_to_them_when_it_is_taken() {
+        let scratch = tempfile::tempdir().unwrap();
+        let files = Directory::new(scratch.path(), Permissions::default());
+        drop(files.lock("table/lock", LIMIT).unwrap());
+        let path = scratch.path().join("table/lock");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        drop(files.lock("table/lock", LIMIT).unwrap());
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
     }
 
     #[test]
     fn a_lock_shuts_out_the_next_and_frees_when_dropped() {
         let scratch = tempfile::tempdir().unwrap();
         let files = Directory::new(scratch.path(), Permissions::default());
-        let held = files.lock("table/lock").unwrap();
+        let held = files.lock("table/lock", LIMIT).unwrap();
         assert!(files.try_lock("table/lock").unwrap().is_none());
         drop(held);
         assert!(files.try_lock("table/lock").unwrap().is_some());

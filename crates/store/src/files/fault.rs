@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use random::Random;
 
@@ -115,9 +116,9 @@ impl Files for Faulty {
         self.inner.sync_folder(name)
     }
 
-    fn lock(&self, name: &str) -> Result<Held> {
+    fn lock(&self, name: &str, at_most: Duration) -> Result<Held> {
         self.plan.pass(name)?;
-        self.inner.lock(name)
+        self.inner.lock(name, at_most)
     }
 
     fn try_lock(&self, name: &str) -> Result<Option<Held>> {

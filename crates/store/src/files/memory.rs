@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::io::ErrorKind;
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use random::Random;
 
@@ -119,7 +120,7 @@ impl Files for Memory {
         Ok(())
     }
 
-    fn lock(&self, name: &str) -> Result<Held> {
+    fn lock(&self, name: &str, _: Duration) -> Result<Held> {
         let mut held = lock(&self.locks.held);
         while held.contains(name) {
             held = wait(&self.locks.freed, held);

@@ -13,13 +13,18 @@ use rustix::io::Errno;
 pub fn open_ordinary(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     let opened = options.custom_flags(flags.bits() as i32).open(path);
-    let file = opened.map_err(|error| match Errno::from_io_error(&error) {
+    let file = opened.map_err(explained)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(no_file()) }
+}
+
+/// Says what stands in a file's place, where that kept it from being opened.
+pub fn explained(error: io::Error) -> io::Error {
+    match Errno::from_io_error(&error) {
         Some(Errno::LOOP) => refused("a symbolic link stands where a file of the store belongs; remove it"),
         // A pipe without a reader; a directory that was to be written.
         Some(Errno::NXIO | Errno::ISDIR) => no_file(),
         _ => error,
-    })?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(no_file()) }
+    }
 }
 
 /// As `open_ordinary`, to write: a file with another name (a hard link) would be written under that too.
@@ -40,7 +45,7 @@ pub fn check_sole(file: &File) -> io::Result<()> {
     }
 }
 
-fn no_file() -> io::Error {
+pub fn no_file() -> io::Error {
     refused("what stands where a file of the store belongs is no regular file; remove it")
 }
 

@@ -4,8 +4,7 @@
 //! another user's store are given to that user, who could not use the store any more otherwise. That user can put links
 //! in root's way: nothing reached through a link is given away.
 
-use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -14,12 +13,27 @@ use format::Settings;
 use rustix::fs::{Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
-use super::ordinary::open_ordinary;
+use super::open_directory::{Link, OpenDirectory};
+use super::ordinary::check_sole;
 
 /// Bits of a mode that can be set.
 const MODE_BITS: u32 = 0o7777;
 /// Access lists that would grant others than owner and group access, to a directory and to what is made in it.
 const ACCESS_LISTS: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_default"];
+
+/// How often a file that others make and remove meanwhile is tried.
+const ATTEMPTS: usize = 16;
+
+/// What becomes of a file that is opened, or made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// An existing file is an error.
+    New,
+    /// An existing file keeps its content.
+    Kept,
+    /// An existing file loses its content.
+    Emptied,
+}
 
 /// Owner and modes of all files and directories of a store. The default is its owner's alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,12 +41,16 @@ pub struct Permissions {
     shared_gid: Option<u32>,
     /// The user and group to whom root gives all files.
     owner: Option<(u32, u32)>,
+    /// The store's directory belongs to a user whom this process need not trust: neither itself nor root.
+    is_anothers: bool,
 }
 
 impl Permissions {
     /// Returns the permissions of the store in the directory `store`, which may be missing yet.
     pub fn of(store: &Path, settings: &Settings) -> Self {
-        Permissions { shared_gid: settings.shared_gid, owner: other_owner(store) }
+        let other = other_owner(store);
+        let owner = other.filter(|_| rustix::process::geteuid().is_root());
+        Permissions { shared_gid: settings.shared_gid, owner, is_anothers: other.is_some() }
     }
 
     fn file_mode(&self) -> u32 {
@@ -44,65 +62,80 @@ impl Permissions {
         if self.shared_gid.is_some() { 0o2770 } else { 0o700 }
     }
 
-    /// Opens a file with `options`, which may create it.
-    pub fn create_file(&self, path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-        // No other user may open it before it has its group.
-        let file = open_ordinary(path, options.mode(0o600))?;
-        if is_owned(&file)? {
+    /// Opens a file to read and write it, made where it is missing.
+    pub fn create_file(&self, path: &Path, mode: OpenMode) -> io::Result<File> {
+        let folder = OpenDirectory::at(parent(path))?;
+        self.check_root(&folder)?;
+        let name = path.file_name().ok_or_else(|| io::Error::from(ErrorKind::InvalidInput))?;
+        self.create_in(&folder, Path::new(name), mode)
+    }
+
+    /// As `create_file`, for a name in a directory that is held open: whatever is done is done to a file in that
+    /// directory.
+    pub fn create_in(&self, folder: &OpenDirectory, name: &Path, mode: OpenMode) -> io::Result<File> {
+        let (file, is_made) = open_or_make(folder, name, mode)?;
+        // A file that is there may be another's of ours, by a hard link.
+        let is_sole = is_made || file.metadata()?.nlink() == 1;
+        if is_sole && is_owned(&file)? {
             self.apply(&file, self.file_mode())?;
-            if self.is_owners_own(path, &file)? {
+            if self.is_owners(&folder.metadata()?) {
                 self.give(&file)?;
             }
+        }
+        if mode == OpenMode::Emptied {
+            check_sole(&file)?;
+            file.set_len(0)?;
         }
         Ok(file)
     }
 
-    /// Makes `folder`, which is `root` or below it, and all missing folders above it. From `root` on directories have
-    /// these permissions. A missing root's parents are made as the umask says, and all these names survive power loss;
-    /// names below the root are synced with the files in them.
-    pub fn create_folders(&self, root: &Path, folder: &Path) -> io::Result<()> {
-        if folder.is_dir() {
-            return if folder == root { Ok(()) } else { self.check_no_link(folder) };
+    /// Refuses a directory that another has taken the place of: root makes nothing in one that is not of the store's
+    /// owner.
+    pub fn check_root(&self, folder: &OpenDirectory) -> io::Result<()> {
+        let found = folder.metadata()?;
+        let is_groups = self.shared_gid == Some(found.gid());
+        if self.owner.is_none() || is_groups || self.is_owners(&found) {
+            return Ok(());
         }
-        if folder == root {
-            return self.create_root(root);
-        }
-        if let Some(above) = folder.parent() {
-            self.create_folders(root, above)?;
-        }
-        self.create_folder(folder)
+        let why = "the directory is not of the user who owns the store; it may have been replaced meanwhile";
+        Err(io::Error::other(why))
     }
 
-    /// As `create_folders`, for a folder below an open root: if another directory gets the root's name meanwhile, nothing
-    /// is made in it.
-    pub fn create_folders_in(&self, root: &File, folder: &Path) -> io::Result<()> {
-        let mut above = root.try_clone()?;
-        for name in folder.components().map(|component| component.as_os_str()) {
-            let is_made = match rustix::fs::mkdirat(&above, name, Mode::RWXU) {
-                Ok(()) => true,
-                Err(Errno::EXIST) => false,
-                Err(error) => return Err(error.into()),
-            };
-            let opened = open_folder(&above, name, is_made || self.others_write())?;
-            if is_made {
-                self.give(&opened)?;
-                self.apply(&opened, self.folder_mode())?;
+    fn is_owners(&self, folder: &Metadata) -> bool {
+        self.owner.is_some_and(|(uid, _)| folder.uid() == uid)
+    }
+
+    /// Whether directories below the store's may be links: where others may write, a link would have files written and
+    /// removed elsewhere, with the caller's rights.
+    pub fn links(&self) -> Link {
+        if self.shared_gid.is_some() || self.is_anothers { Link::Refused } else { Link::Followed }
+    }
+
+    /// Makes the directory `root` where it is missing, with these permissions. Its parents are made as the umask says, and
+    /// all these names survive power loss.
+    pub fn create_root(&self, root: &Path) -> io::Result<()> {
+        if root.is_dir() {
+            return Ok(());
+        }
+        let parent = parent(root);
+        create_synced(parent)?;
+        self.create_folder(root)?;
+        self.close_to_others(&File::open(root)?)?;
+        sync_folder(parent)
+    }
+
+    /// Makes and opens a folder below an open root: if another directory gets the root's name meanwhile, nothing is made
+    /// in it.
+    pub fn create_folders_in(&self, root: &OpenDirectory, folder: &Path) -> io::Result<OpenDirectory> {
+        let mut above = root.walk(Path::new(""), Link::Refused)?;
+        for name in folder {
+            if let Some(made) = above.make(Path::new(name))? {
+                self.give(&made)?;
+                self.apply(&made, self.folder_mode())?;
             }
-            above = opened;
+            above = above.enter(Path::new(name), self.links())?;
         }
-        Ok(())
-    }
-
-    fn others_write(&self) -> bool {
-        self.shared_gid.is_some() || self.owner.is_some()
-    }
-
-    /// Refuses links: where others may write, a link would have files written elsewhere, with the caller's rights.
-    fn check_no_link(&self, folder: &Path) -> io::Result<()> {
-        if self.others_write() && !fs::symlink_metadata(folder)?.is_dir() {
-            return Err(is_a_link());
-        }
-        Ok(())
+        Ok(above)
     }
 
     /// Gives a directory that another user made, for a store, the store's permissions.
@@ -125,14 +158,6 @@ impl Permissions {
         self.apply(folder, self.folder_mode())
     }
 
-    fn create_root(&self, root: &Path) -> io::Result<()> {
-        let parent = parent(root);
-        create_synced(parent)?;
-        self.create_folder(root)?;
-        self.close_to_others(&File::open(root)?)?;
-        sync_folder(parent)
-    }
-
     fn create_folder(&self, folder: &Path) -> io::Result<()> {
         match fs::DirBuilder::new().mode(0o700).create(folder) {
             Ok(()) => {
@@ -145,13 +170,6 @@ impl Permissions {
             Err(error) if error.kind() == ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
             Err(error) => Err(error),
         }
-    }
-
-    /// Returns whether a file at `path` lies where the store's owner could have put it, and nowhere else.
-    fn is_owners_own(&self, path: &Path, file: &File) -> io::Result<bool> {
-        let folder = fs::symlink_metadata(parent(path))?;
-        let is_owners = self.owner.is_some_and(|(uid, _)| folder.is_dir() && folder.uid() == uid);
-        Ok(is_owners && file.metadata()?.nlink() == 1)
     }
 
     /// Gives a file that root made to the store's owner.
@@ -178,21 +196,23 @@ impl Permissions {
     }
 }
 
-/// Opens a folder in another, which may be reached through a link unless that is `strict`.
-fn open_folder(above: &File, name: &OsStr, strict: bool) -> io::Result<File> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let flags = if strict { flags | OFlags::NOFOLLOW } else { flags };
-    match rustix::fs::openat(above, name, flags, Mode::empty()) {
-        Err(Errno::LOOP) => Err(is_a_link()),
-        // With O_DIRECTORY a link, which is not followed, is no directory.
-        Err(Errno::NOTDIR) if strict => Err(is_a_link()),
-        opened => Ok(opened?.into()),
+/// Opens a file and returns whether it was made.
+fn open_or_make(folder: &OpenDirectory, name: &Path, mode: OpenMode) -> io::Result<(File, bool)> {
+    let exclusive = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
+    for _ in 0..ATTEMPTS {
+        if mode != OpenMode::New {
+            match folder.open(name, OFlags::RDWR) {
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                opened => return Ok((opened?, false)),
+            }
+        }
+        match folder.open(name, exclusive) {
+            // Another process was first, or a link was put there.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && mode != OpenMode::New => {}
+            made => return Ok((made?, true)),
+        }
     }
-}
-
-fn is_a_link() -> io::Error {
-    let why = "a symbolic link stands where a directory of the store belongs; remove it";
-    io::Error::new(ErrorKind::InvalidInput, why)
+    Err(io::Error::other("it is made and removed all the time"))
 }
 
 fn not_a_member(gid: u32) -> io::Error {
@@ -206,10 +226,11 @@ fn not_given(uid: u32) -> io::Error {
     io::Error::new(ErrorKind::PermissionDenied, why)
 }
 
-/// Returns user and group of a store that root uses and another user owns.
+/// Returns user and group of a store that belongs to another user than this process's, and not to root.
 fn other_owner(store: &Path) -> Option<(u32, u32)> {
-    let found = fs::metadata(store).ok().filter(|_| rustix::process::geteuid().is_root())?;
-    (found.uid() != 0).then(|| (found.uid(), found.gid()))
+    let found = fs::metadata(store).ok()?;
+    let is_another = ![0, rustix::process::geteuid().as_raw()].contains(&found.uid());
+    is_another.then(|| (found.uid(), found.gid()))
 }
 
 fn is_owned(file: &File) -> io::Result<bool> {
@@ -248,6 +269,7 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Directory, Files};
     use super::*;
 
     fn mode(path: &Path) -> u32 {
@@ -260,13 +282,15 @@ mod tests {
         let root = scratch.path().join("above/store");
         let folder = root.join("containers/07");
         let permissions = Permissions::default();
-        permissions.create_folders(&root, &folder).unwrap();
-        let file = folder.join("one");
-        permissions.create_file(&file, OpenOptions::new().write(true).create_new(true)).unwrap();
+        permissions.create_root(&root).unwrap();
+        let opened =
+            permissions.create_folders_in(&OpenDirectory::at(&root).unwrap(), Path::new("containers/07")).unwrap();
+        permissions.create_in(&opened, Path::new("one"), OpenMode::New).unwrap();
+        permissions.create_in(&opened, Path::new("one"), OpenMode::New).unwrap_err();
         for path in [&root, &root.join("containers"), &folder] {
             assert_eq!(mode(path), 0o700, "{}", path.display());
         }
-        assert_eq!(mode(&file), 0o600);
+        assert_eq!(mode(&folder.join("one")), 0o600);
         assert_ne!(mode(&scratch.path().join("above")), 0o700, "directories above the store are no part of it");
     }
 
@@ -275,12 +299,40 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let (root, gid) = (scratch.path().join("store"), rustix::process::getegid().as_raw());
         let folder = root.join("table");
-        let permissions = Permissions { shared_gid: Some(gid), owner: None };
-        permissions.create_folders(&root, &folder).unwrap();
+        let permissions = Permissions { shared_gid: Some(gid), ..Permissions::default() };
+        permissions.create_root(&root).unwrap();
+        permissions.create_folders_in(&OpenDirectory::at(&root).unwrap(), Path::new("table")).unwrap();
         let file = folder.join("runs.lock");
-        permissions.create_file(&file, OpenOptions::new().write(true).create(true).truncate(false)).unwrap();
+        permissions.create_file(&file, OpenMode::Kept).unwrap();
         assert_eq!((mode(&root), mode(&folder), mode(&file)), (0o2770, 0o2770, 0o660));
         assert_eq!(fs::metadata(&file).unwrap().gid(), gid);
+    }
+
+    /// Also when it is put there after all was checked: each step is made from the directory before.
+    #[test]
+    fn where_others_write_no_folder_is_entered_through_a_link() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        let strict = Permissions { is_anothers: true, ..Permissions::default() };
+        fs::create_dir_all(at("elsewhere/07")).unwrap();
+        fs::write(at("elsewhere/07/one"), "theirs").unwrap();
+        fs::create_dir(at("store")).unwrap();
+        std::os::unix::fs::symlink(at("elsewhere"), at("store/containers")).unwrap();
+        let files = Directory::new(at("store"), strict);
+        let name = "containers/07/one";
+        let refused = |error: crate::Error| assert!(error.to_string().contains("symbolic link"), "{error}");
+        files.open(name).map(drop).map_err(refused).unwrap_err();
+        files.exists(name).map_err(refused).unwrap_err();
+        files.list("containers").map_err(refused).unwrap_err();
+        files.remove(name).map_err(refused).unwrap_err();
+        files.replace(name, b"ours").map_err(refused).unwrap_err();
+        files.sync_folder(name).map_err(refused).unwrap_err();
+        files.create("containers/08/one").map(drop).map_err(refused).unwrap_err();
+        files.lock("containers/07/lock", std::time::Duration::ZERO).map(drop).map_err(refused).unwrap_err();
+        assert_eq!(fs::read(at("elsewhere/07/one")).unwrap(), b"theirs");
+        assert_eq!(fs::read_dir(at("elsewhere/07")).unwrap().count(), 1);
+        let ours = Directory::new(at("store"), Permissions::default());
+        assert_eq!(ours.open(name).unwrap().read(0, 6).unwrap(), b"theirs", "nobody else writes to the store");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use format::{BlockKind, CONTAINER_HEADER_BYTES, ContainerId, Label, Run, TableEntry};
+use format::{BlockKind, CONTAINER_HEADER_BYTES, ContainerHeader, ContainerId, Label, Run, TableEntry};
 
 use super::LocalStore;
 use crate::container::{self, ContainerIndex, Damage, file_name, number_of, read_blocks};
@@ -182,6 +182,7 @@ impl LocalStore {
     }
 
     /// Deletes the container's file and returns the length it had; none is no error. Nothing may refer to it any more.
+    /// A file whose header names another store stays, with an error.
     pub fn remove_file(&self, physical: ContainerId) -> Result<u64> {
         let name = file_name(physical);
         let bytes = match self.shared.files.open(&name).and_then(|file| file.length()) {
@@ -189,9 +190,22 @@ impl LocalStore {
             Err(Error::NotFound { .. } | Error::Corrupt { .. }) => 0,
             length => length?,
         };
+        self.check_ours(&name)?;
         self.shared.files.remove(&name)?;
         self.forget_container(physical);
         Ok(bytes)
+    }
+
+    /// Refuses a file of another store. One whose header cannot be read is what is left of ours.
+    fn check_ours(&self, name: &str) -> Result<()> {
+        let read = self.shared.files.open(name).and_then(|file| file.read(0, CONTAINER_HEADER_BYTES));
+        match read.ok().and_then(|bytes| ContainerHeader::decode(&bytes).ok()) {
+            Some(header) if header.store != self.shared.store => {
+                let why = format!("it is of another store ({}), and was not deleted", header.store);
+                Err(Error::Io { path: name.to_owned(), source: std::io::Error::other(why) })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns the index of what survives power loss: the writer of an unsealed container may not have synced it yet.

@@ -4,6 +4,7 @@
 //! merging and rebuilding are made under a lease of their own, so that publishing need not wait.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use format::{Reader, Writer, checksum};
 
@@ -14,6 +15,11 @@ pub const FOLDER: &str = "table";
 const NAME: &str = "table/runs";
 const LOCK: &str = "table/runs.lock";
 const LEASE: &str = "table/merge.lock";
+/// Held by others than writers that change the list, or by one that was stopped, the lock must not stop all: what is not
+/// published is stored again where it comes again.
+const LOCK_LIMIT: Duration = Duration::from_secs(10);
+/// Merging the longest runs takes minutes.
+const LEASE_LIMIT: Duration = Duration::from_secs(600);
 const RUN_ENDING: &str = ".run";
 pub const RECORD_BYTES: usize = 32;
 
@@ -65,7 +71,7 @@ impl RunList {
 
     /// Takes the lock, to be held while the list is changed, and only then.
     pub fn lock(&self) -> Result<Held> {
-        self.files.lock(LOCK)
+        self.files.lock(LOCK, LOCK_LIMIT)
     }
 
     /// Takes the lease, to be held while runs are merged; none when another process merges.
@@ -74,7 +80,7 @@ impl RunList {
     }
 
     pub fn lease(&self) -> Result<Held> {
-        self.files.lock(LEASE)
+        self.files.lock(LEASE, LEASE_LIMIT)
     }
 
     /// Returns the records, oldest first; a missing list is an empty one.

@@ -137,7 +137,7 @@ fn one_merges_at_a_time() {
     let files = Arc::new(Memory::new());
     let one = table(&files);
     (0..8).for_each(|run| publish(&one, run * 10..run * 10 + 10));
-    let held = files.lock("table/merge.lock").unwrap();
+    let held = files.lock("table/merge.lock", std::time::Duration::ZERO).unwrap();
     assert!(!one.merge().unwrap());
     drop(held);
     assert!(one.merge().unwrap());

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use format::StorePath;
 
 use super::OpenError;
-use super::settings::addresses;
+use super::settings::{addresses, text};
 use crate::Error;
 
 #[derive(Debug, PartialEq)]
@@ -88,7 +88,7 @@ fn nothing_configured(name: &[u8]) -> OpenError {
 
 fn find_alias(alias: &str) -> Result<Alias, OpenError> {
     let variable = format!("THALWEG_ALIAS_{}", alias.to_ascii_uppercase().replace('-', "_"));
-    let from_variable = addresses(&std::env::var(&variable).unwrap_or_default());
+    let from_variable = addresses(&text(&variable)?);
     if !from_variable.is_empty() {
         return Ok(Alias { nodes: from_variable, ..Alias::default() });
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::OpenError;
-use crate::Credentials;
+use crate::{Credentials, environment};
 
 /// Where segments are cut out and fingerprinted (rule 9 of the design).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,21 +81,21 @@ impl Settings {
             return refuse("THALWEG_STRIPE_BYTES", &stripe_bytes.to_string(), "a multiple of 65536");
         }
         Ok(Settings {
-            nodes: addresses(&text("THALWEG_NODES")),
+            nodes: addresses(&text("THALWEG_NODES")?),
             streams: number("THALWEG_STREAMS", 1..=8)?.map_or(default.streams, |streams| streams as u32),
             window_bytes: number("THALWEG_WINDOW_MIB", MIN_WINDOW_MIB..=1 << 20)?
                 .map_or(default.window_bytes, |mib| (mib as usize) << 20),
             timeout: number("THALWEG_TIMEOUT_S", 1..=1 << 20)?.map_or(default.timeout, Duration::from_secs),
             stripe_bytes,
-            job: text("THALWEG_JOB"),
-            application: text("THALWEG_APPLICATION"),
-            reduction: match text("THALWEG_REDUCE").as_str() {
+            job: name("THALWEG_JOB")?,
+            application: name("THALWEG_APPLICATION")?,
+            reduction: match text("THALWEG_REDUCE")?.as_str() {
                 "" | "node" => Reduction::Node,
                 "client" => Reduction::Client,
                 "auto" => Reduction::Auto,
                 other => return refuse("THALWEG_REDUCE", other, "node, client or auto"),
             },
-            acknowledge: match text("THALWEG_ACK").as_str() {
+            acknowledge: match text("THALWEG_ACK")?.as_str() {
                 "" | "durable" => Acknowledge::Durable,
                 "received" => Acknowledge::Received,
                 other => return refuse("THALWEG_ACK", other, "received or durable"),
@@ -111,12 +111,16 @@ pub(super) fn addresses(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|address| !address.is_empty()).map(str::to_owned).collect()
 }
 
-fn text(variable: &str) -> String {
-    std::env::var(variable).unwrap_or_default()
+pub(super) fn text(variable: &str) -> Result<String, OpenError> {
+    environment::variable(variable).map_err(|error| OpenError::Configuration(error.to_string()))
+}
+
+fn name(variable: &str) -> Result<String, OpenError> {
+    environment::name_in_variable(variable).map_err(|error| OpenError::Configuration(error.to_string()))
 }
 
 fn number(variable: &str, range: std::ops::RangeInclusive<u64>) -> Result<Option<u64>, OpenError> {
-    let text = text(variable);
+    let text = text(variable)?;
     if text.is_empty() {
         return Ok(None);
     }

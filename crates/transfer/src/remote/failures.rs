@@ -52,7 +52,7 @@ impl From<catalog::Error> for Failure {
             TooNew { .. } | TooOld { .. } => Failure::new(FailureKind::TooNew, text),
             Corrupt { .. } => Failure::new(FailureKind::Corrupt, text),
             Full { .. } => Failure::new(FailureKind::Full, text),
-            Io { .. } => Failure::new(FailureKind::Io, text),
+            Io { .. } | ReadOnly { .. } => Failure::new(FailureKind::Io, text),
             Unavailable { .. } => Failure::new(FailureKind::Unavailable, text),
         }
     }

@@ -75,9 +75,9 @@ struct Pool {
 }
 
 impl Remote {
-    /// Makes the first connection, without trying twice. `client` is the process's random number; `application` is
-    /// charged for the node's bandwidth, empty for none. Uses the secret and the authorities that the environment
-    /// names.
+    /// Makes the first connection; tries again only where the node answers that it takes no client now. `client` is the
+    /// process's random number; `application` is charged for the node's bandwidth, empty for none. Uses the secret and
+    /// the authorities that the environment names.
     pub fn connect(address: &str, client: u64, job: &str, application: &str) -> Result<Self> {
         Self::connect_with(Credentials::of_environment_for(address)?, address, client, job, application)
     }
@@ -91,7 +91,10 @@ impl Remote {
         application: &str,
     ) -> Result<Self> {
         let hello = Hello { client, job: job.to_owned(), application: application.to_owned() };
-        Self::connect_by(credentials.into(), address, hello, PooledConnection::open)
+        let outage = Outage::new(RECONNECT_TIMEOUT);
+        Self::connect_by(credentials.into(), address, hello, |address, hello, credentials| {
+            PooledConnection::open_when_free(address, hello, credentials, Attempts::new(&outage))
+        })
     }
 
     /// As [`Remote::connect_with`], but gives the node up when it has not welcomed this process within `timeout`.

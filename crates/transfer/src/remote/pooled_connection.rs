@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use format::Settings;
 
+use super::outage::Attempts;
 use crate::challenge::Challenge;
 use crate::connection::{Connection, Frame};
 use crate::message::{FailureKind, Reply, Request};
@@ -59,7 +60,31 @@ impl PooledConnection {
         hello: Request,
         credentials: &Credentials,
     ) -> Result<Self> {
-        let opened = Self::try_open(timeouts, address, hello, credentials);
+        Self::noted(address, Self::try_open(timeouts, address, hello, credentials))
+    }
+
+    /// As `open`, but tries again while `attempts` last where the node answers that it takes no client now.
+    pub fn open_when_free(
+        address: &str,
+        hello: Request,
+        credentials: &Credentials,
+        mut attempts: Attempts,
+    ) -> Result<Self> {
+        let mut busy = None;
+        loop {
+            match (Self::try_open((SILENCE_TIMEOUT, WELCOME_TIMEOUT), address, hello.clone(), credentials), &busy) {
+                (Err(OpenFailure::Busy(error)), _) => attempts.wait(busy.insert(error).clone())?,
+                // Among a crowd it may hang up without a word.
+                (Err(OpenFailure::BeforeWelcome(Error::Unavailable { .. })), Some(said)) => {
+                    attempts.wait(said.clone())?
+                }
+                (opened, _) => return Self::noted(address, opened),
+            }
+        }
+    }
+
+    /// Remembers who welcomed this process.
+    fn noted(address: &str, opened: std::result::Result<Self, OpenFailure>) -> Result<Self> {
         let mut welcoming = WELCOMING.lock().unwrap_or_else(PoisonError::into_inner);
         if opened.is_ok() && welcoming.len() < MAX_WELCOMING {
             welcoming.insert(address.to_owned());
@@ -84,8 +109,7 @@ impl PooledConnection {
             PooledConnection { connection, stream, incarnation: 0, settings, requests: 0, broken: false };
         let deadline = Instant::now() + welcome;
         let challenge = Challenge::new(address, credentials.secret.clone(), &hello);
-        let (settings, incarnation) =
-            connection.greet(&hello, challenge, deadline).map_err(OpenFailure::BeforeWelcome)?;
+        let (settings, incarnation) = connection.greet(&hello, challenge, deadline)?;
         connection.connection.set_receive_timeout(Some(SILENCE_TIMEOUT))?;
         let damaged = |source| Error::Protocol { peer: address.to_owned(), source };
         connection.settings = Settings::from_text(&settings).map_err(damaged)?;
@@ -94,16 +118,21 @@ impl PooledConnection {
     }
 
     /// Sends Hello, proves the secret if the node demands it, and returns the content of Welcome.
-    fn greet(&mut self, hello: &Request, mut challenge: Challenge, deadline: Instant) -> Result<(String, u64)> {
+    fn greet(
+        &mut self,
+        hello: &Request,
+        mut challenge: Challenge,
+        deadline: Instant,
+    ) -> std::result::Result<(String, u64), OpenFailure> {
         self.requests += 1;
         let number = self.requests;
-        self.connection.send(hello.kind(), number, &hello.encode(), &[])?;
+        let sent = self.connection.send(hello.kind(), number, &hello.encode(), &[]);
+        sent.map_err(OpenFailure::BeforeWelcome)?;
         loop {
-            let (answered, reply, _) = self.receive()?;
+            let (answered, reply, _) = self.receive().map_err(OpenFailure::BeforeWelcome)?;
             if Instant::now() > deadline {
-                return Err(
-                    self.unavailable("no welcome: it says that it lives, and does not welcome this client".into())
-                );
+                let why = "no welcome: it says that it lives, and does not welcome this client";
+                return Err(OpenFailure::BeforeWelcome(self.unavailable(why.into())));
             }
             match reply {
                 Reply::Welcome { settings, incarnation } if answered == number => {
@@ -111,16 +140,19 @@ impl PooledConnection {
                     return Ok((settings, incarnation));
                 }
                 Reply::Failed { failure } if failure.kind == FailureKind::Refused => {
-                    return Err(Error::of_node(self.connection.peer(), failure));
+                    return Err(Error::of_node(self.connection.peer(), failure).into());
                 }
-                Reply::Failed { failure } if answered == 0 => return Err(self.unavailable(failure.text)),
-                Reply::Failed { failure } => return Err(Error::of_node(self.connection.peer(), failure)),
+                Reply::Failed { failure } if answered == 0 => {
+                    return Err(OpenFailure::Busy(self.unavailable(failure.text)));
+                }
+                Reply::Failed { failure } => return Err(Error::of_node(self.connection.peer(), failure).into()),
                 reply => {
                     if let Some(answer) = challenge.take(&reply)? {
                         self.requests += 1;
-                        self.connection.send(answer.kind(), self.requests, &answer.encode(), &[])?;
+                        let sent = self.connection.send(answer.kind(), self.requests, &answer.encode(), &[]);
+                        sent.map_err(OpenFailure::BeforeWelcome)?;
                     } else if answered == number {
-                        return Err(self.misbehaved("Hello was not answered by Welcome"));
+                        return Err(self.misbehaved("Hello was not answered by Welcome").into());
                     }
                 }
             }
@@ -247,6 +279,8 @@ fn decode(peer: &str, frame: &Frame) -> Result<Reply> {
 enum OpenFailure {
     /// The other end was reached, and has not welcomed this client.
     BeforeWelcome(Error),
+    /// The node says that it takes no client now.
+    Busy(Error),
     Otherwise(Error),
 }
 
@@ -262,7 +296,7 @@ impl OpenFailure {
             OpenFailure::BeforeWelcome(Error::Unavailable { peer, why }) => {
                 Error::Unavailable { peer, why: format!("{why}, before it answered a greeting; {doubt}") }
             }
-            OpenFailure::BeforeWelcome(error) | OpenFailure::Otherwise(error) => error,
+            OpenFailure::BeforeWelcome(error) | OpenFailure::Busy(error) | OpenFailure::Otherwise(error) => error,
         }
     }
 }
@@ -272,6 +306,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
 
+    use super::super::outage::Outage;
     use super::*;
 
     /// Returns the error of a client that connects to a server which does this to its connection.
@@ -334,6 +369,44 @@ mod tests {
     #[test]
     fn a_node_that_has_welcomed_this_process_is_not_asked_whether_it_is_one() {
         assert!(!doubt(true).contains("is it a thalweg node?"));
+    }
+
+    /// Returns how a client fares at a node that takes no client `times` times, and hangs up at the next.
+    fn at_a_busy_node(times: usize, timeout: Duration) -> Result<PooledConnection> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        std::thread::spawn(move || {
+            for number in 0.. {
+                let (stream, peer) = listener.accept().unwrap();
+                let connection = Connection::accepted(stream, peer).unwrap();
+                let Ok(Some(hello)) = connection.receive() else { continue };
+                let failure = crate::message::Failure::new(FailureKind::Unavailable, "it serves 7 connections");
+                let settings = Settings::new(Default::default()).to_text();
+                let (reply, request) = match number {
+                    number if number < times => (Reply::Failed { failure }, 0),
+                    number if number == times => continue,
+                    _ => (Reply::Welcome { settings, incarnation: 1 }, hello.header.request),
+                };
+                connection.send(reply.kind(), request, &reply.encode(), &[]).unwrap();
+                // Until the client has read it.
+                let _ = connection.receive();
+            }
+        });
+        let hello = Request::Hello { client: 1, stream: 2, job: String::new(), application: String::new() };
+        let outage = Outage::new(timeout);
+        PooledConnection::open_when_free(&address, hello, &Credentials::default(), Attempts::new(&outage))
+    }
+
+    #[test]
+    fn a_node_that_takes_no_client_now_is_tried_again() {
+        at_a_busy_node(2, Duration::from_secs(60)).map(drop).unwrap();
+    }
+
+    #[test]
+    fn a_node_that_takes_no_client_is_quoted_and_not_doubted() {
+        let error = at_a_busy_node(usize::MAX, Duration::from_millis(300)).err().expect("it never takes one");
+        let said = error.to_string();
+        assert!(said.contains("it serves 7 connections") && !said.contains("greeting"), "{said}");
     }
 
     #[test]

@@ -30,6 +30,12 @@ class OnDask:
     def __init__(self, cluster: Any, options: Options, listener: UpdateHandler, mourner: LossHandler) -> None:
         if not isinstance(cluster, (str, Client)) and not hasattr(cluster, "scheduler_address"):
             raise TypeError(f"a Dask client, a cluster or a scheduler's address is needed, not {cluster!r}")
+        if getattr(cluster, "asynchronous", False):
+            raise TypeError(
+                f"{type(cluster).__name__} with asynchronous=True: Diffusion waits for the answers of Dask's scheduler, which "
+                "would stop the event loop that gets them; make it without, or give the scheduler's address, in a thread if "
+                "the scheduler is in this event loop: await asyncio.to_thread(Diffusion, cluster.scheduler_address)"
+            )
         self._own = not isinstance(cluster, Client)
         self._client = Client(cluster) if self._own else cluster
         self._options = options

@@ -6,6 +6,7 @@ of the kind has copies that serve one run only. SPDX-License-Identifier: Apache-
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ import fsspec
 from fsspec.spec import AbstractFileSystem
 
 from thalweg.diffusion.cache.item import Item
+from thalweg.diffusion.stores.protocols import is_local
 from thalweg.diffusion.stores.stall_timeout import with_stall_timeout
 from thalweg.disk_cache.partial_file import Digest, Partial
 from thalweg.disk_cache.tree import TreeFile, check_path, tree_bytes
@@ -171,6 +173,8 @@ def _folder_info(fs: AbstractFileSystem, path: str, stall_timeout_s: float | Non
         # Object stores may have an object that stands for the folder itself.
         if info.get("type") == "directory" or name.rstrip("/") == root.rstrip("/") or name.endswith("/"):
             continue
+        if is_local(fs) and info.get("islink") and not os.path.exists(name):
+            raise FileNotFoundError(errno.ENOENT, f"{url}: has a link to nothing", name)
         one = _file_info(info)
         if one.bytes is None or not name.startswith(root):
             raise OSError(f"{url}: the store lists {name} without a size, or outside of the folder")

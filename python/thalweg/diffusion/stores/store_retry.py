@@ -6,11 +6,14 @@ not every task of a run waits for it anew. SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import errno
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Callable, TypeVar
+
+from thalweg.disk_cache.disk_cache import CacheDiskFull
 
 Answer = TypeVar("Answer")
 
@@ -87,6 +90,8 @@ class StoreRetry:
             except Exception as error:
                 if is_permanent(error):
                     self._answered(url)
+                    if _is_forbidden(error):
+                        raise PermissionError(errno.EACCES, "the store does not allow it", url) from error
                     raise
                 outage = self._failed(url, begun, error)
                 if is_over():
@@ -135,7 +140,9 @@ class StoreRetry:
 
 def is_permanent(error: BaseException) -> bool:
     """Whether asking again cannot help. fsspec's file systems raise `FileNotFoundError` for whatever a store answers
-    when it is asked for a file; what it answered is in the causes then."""
+    when it is asked for a file; what it answered is in the causes then. A full disk under the cache is nothing of the store's."""
+    if isinstance(error, CacheDiskFull):
+        return True
     for cause in _causes(error):
         if _is_transient(cause) or _is_transient(cause.__cause__):
             return False
@@ -143,6 +150,11 @@ def is_permanent(error: BaseException) -> bool:
         if status is not None:
             return 400 <= status < 500 and status not in _TRANSIENT_STATUSES
     return isinstance(error, _PERMANENT)
+
+
+def _is_forbidden(error: BaseException) -> bool:
+    """Of what is there and may not be read fsspec's HTTP says that it is not there."""
+    return isinstance(error, FileNotFoundError) and any(_status(cause) in (401, 403) for cause in _causes(error))
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

@@ -70,22 +70,22 @@ impl Connection {
 
     /// Handles a message that comes before Welcome: proves the secret where the node asks for it.
     pub(super) fn challenged(&mut self, reply: Reply) -> Result<(), Disconnect> {
+        if let Reply::Failed { failure } = reply {
+            // The phase is a greeting's no more: the node has answered.
+            self.phase = Phase::Idle;
+            return Err(match failure.kind {
+                FailureKind::Refused => Disconnect::ForGood(Error::of_node(&self.stream.address, failure)),
+                _ => Disconnect::ForNow(failure.text),
+            });
+        }
         let Phase::Greeting(socket, _, challenge) = &mut self.phase else {
             unreachable!("the caller saw the greeting")
         };
-        match reply {
-            Reply::Failed { failure } if failure.kind == FailureKind::Refused => {
-                Err(Disconnect::ForGood(Error::of_node(&self.stream.address, failure)))
-            }
-            Reply::Failed { failure } => Err(Disconnect::ForNow(failure.text)),
-            reply => {
-                if let Some(answer) = challenge.take(&reply).map_err(Disconnect::ForGood)? {
-                    self.outgoing.push(frame::head(&answer, self.stream.number(), &[]), Bulk::None);
-                    self.outgoing.send(socket)?;
-                }
-                Ok(())
-            }
+        if let Some(answer) = challenge.take(&reply).map_err(Disconnect::ForGood)? {
+            self.outgoing.push(frame::head(&answer, self.stream.number(), &[]), Bulk::None);
+            self.outgoing.send(socket)?;
         }
+        Ok(())
     }
 
     pub(super) fn welcomed(&mut self, reply: Reply, context: &IoContext) -> Result<(), Disconnect> {

@@ -131,3 +131,13 @@ fn join(near: &TcpStream, far: &TcpStream) {
         copy(near, far);
     });
 }
+
+#[test]
+fn a_node_that_takes_no_client_now_is_quoted_and_not_doubted() {
+    let failure = crate::message::Failure::new(FailureKind::Unavailable, "it serves 7 connections");
+    let (kind, body) = (Reply::Failed { failure: failure.clone() }.kind(), Reply::Failed { failure }.encode());
+    let frame = format::FrameHeader::new(kind, 0, &body, &[]).encode();
+    let error = refusal(saying([&frame[..], &body].concat()), Duration::from_secs(2));
+    let said = error.to_string();
+    assert!(said.contains("it serves 7 connections") && !said.contains("is it a thalweg node?"), "{said}");
+}
