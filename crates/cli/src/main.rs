@@ -4,6 +4,7 @@
 //! and the failures have been named on standard error. Errors are one line that begins with `thalweg:`.
 
 mod byte_size;
+mod calendar;
 mod clock;
 mod commands;
 mod configuration;
@@ -24,6 +25,8 @@ mod retention;
 mod run;
 mod shown;
 mod signals;
+mod snapshot_retention;
+mod snapshots;
 mod streams;
 mod tree_view;
 
@@ -79,6 +82,7 @@ enum Verb {
     Collect(commands::collect::Arguments),
     Forget(commands::forget::Arguments),
     Snapshots(commands::snapshots::Arguments),
+    Tag(commands::tag::Arguments),
     Sessions(commands::sessions::Arguments),
     Recover(commands::recover::Arguments),
     Stats(commands::stats::Arguments),
@@ -167,6 +171,7 @@ fn execute(verb: Verb, configuration: &Configuration, output: &Output) -> anyhow
         Verb::Collect(arguments) => commands::collect::execute(arguments, output),
         Verb::Forget(arguments) => commands::forget::execute(arguments, output),
         Verb::Snapshots(arguments) => commands::snapshots::execute(&arguments, output),
+        Verb::Tag(arguments) => commands::tag::execute(&arguments, output),
         Verb::Sessions(arguments) => commands::sessions::execute(arguments, output),
         Verb::Recover(arguments) => commands::recover::execute(arguments, output),
         Verb::Stats(arguments) => commands::stats::execute(arguments, output),

@@ -42,6 +42,7 @@ mod cli {
     mod secret;
     mod sessions;
     mod snapshot;
+    mod snapshot_verbs;
     mod stale;
     mod stopping;
     mod streams;

@@ -149,7 +149,7 @@ fn entry(
     output: &Output,
 ) -> anyhow::Result<FileEntry> {
     if view.is_snapshot() {
-        return view.entry(&location.path)?.with_context(|| format!("{location}: is not in the snapshot"));
+        return view.expect(location);
     }
     let found = repository.catalog().entry(&location.path)?;
     if arguments.unfinished {

@@ -11,11 +11,10 @@ use serde_json::Value;
 
 use super::checkpointed;
 use crate::location::Location;
-use crate::moment::CutoffTime;
 use crate::opening::open_store;
 use crate::output::{Array, Output};
 use crate::shown;
-use crate::tree_view::TreeView;
+use crate::tree_view::{TreeView, ViewArguments};
 
 /// List a directory of a store
 #[derive(clap::Args)]
@@ -36,12 +35,8 @@ pub struct Arguments {
     /// Everything below, not only the directory's own names
     #[arg(long, short = 'R')]
     recursive: bool,
-    /// Files as they were then: 2026-11-21, 2026-11-21T02:10:07Z (UTC), or 12h for 12 hours ago
-    #[arg(long, value_name = "TIME")]
-    at: Option<CutoffTime>,
-    /// As the snapshot of this name has it; `latest`: the newest of the place
-    #[arg(long, value_name = "ID", conflicts_with = "at")]
-    snapshot: Option<String>,
+    #[command(flatten)]
+    view: ViewArguments,
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
@@ -60,7 +55,7 @@ struct Listing<'a> {
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let location = Location::parse(&arguments.location)?;
     let repository = open_store(&location.store, Access::Read)?;
-    let view = TreeView::of_snapshot(&repository, arguments.snapshot.as_deref(), &location.path, arguments.at)?;
+    let view = arguments.view.open(&repository, &location.path)?;
     let sessions = if view.is_present() { repository.catalog().path_sessions()? } else { Vec::new() };
     let within = |path: &StorePath| match path.below(&location.path) {
         Some(rest) => arguments.recursive || !rest.contains(&b'/'),

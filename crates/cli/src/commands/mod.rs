@@ -24,6 +24,7 @@ pub mod simulate;
 pub mod snapshots;
 pub mod stat;
 pub mod stats;
+pub mod tag;
 pub mod verify;
 
 use anyhow::bail;

@@ -20,6 +20,7 @@ use crate::output::Output;
 use crate::put::{CommitOptions, Exclusions, Options, SnapshotOptions, Source, Stored, Summary, plan, put, put_stream};
 use crate::rate_limits::RateLimits;
 use crate::signals::Interruption;
+use crate::snapshots::tag;
 use crate::{shown, streams};
 
 /// Store files, trees, or standard input
@@ -70,7 +71,7 @@ pub struct Arguments {
     #[arg(long, short = 'x')]
     one_file_system: bool,
     /// Of the snapshot: a word to choose it by (repeatable)
-    #[arg(long, value_name = "TAG")]
+    #[arg(long, value_name = "TAG", value_parser = tag)]
     tag: Vec<String>,
     /// Of the snapshot: the machine, instead of this one's name. Names leave the place that an earlier snapshot of the same
     /// sources on the same machine has and this one has not

@@ -12,7 +12,7 @@ use crate::location::Location;
 use crate::opening::open_store;
 use crate::output::Output;
 use crate::shown;
-use crate::tree_view::concerns;
+use crate::snapshots::concerns;
 
 /// Remove files, with all their versions; all of them or none
 #[derive(clap::Args)]

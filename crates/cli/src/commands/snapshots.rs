@@ -1,17 +1,15 @@
 //! `thalweg snapshots`: the trees that puts recorded.
 
 use std::ffi::OsString;
-use std::os::unix::ffi::OsStrExt;
 
 use format::StorePath;
 use repository::{Access, TreeSnapshot};
 use serde_json::{Map, Value, json};
 
-use crate::location::{Location, is_location, store_of_argument};
 use crate::opening::open_store;
 use crate::output::Output;
 use crate::shown;
-use crate::tree_view::concerns;
+use crate::snapshots::{concerns, place_of};
 
 /// List the snapshots of a store, or of a place in it
 #[derive(clap::Args)]
@@ -33,17 +31,11 @@ pub struct Arguments {
 }
 
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
-    let (store, path) = match &arguments.place {
-        Some(place) if is_location(place) && !place.as_bytes().ends_with(b"::") => {
-            let location = Location::parse(place)?;
-            (location.store, location.path)
-        }
-        place => (store_of_argument(place.as_deref())?, StorePath::root()),
-    };
+    let (store, path) = place_of(arguments.place.as_deref())?;
     let repository = open_store(&store, Access::Read)?;
     let mut array = output.array();
     let mut count = 0;
-    for snapshot in repository.snapshots()?.iter().filter(|snapshot| is_wanted(snapshot, arguments, &path)) {
+    for snapshot in repository.snapshots()?.iter().filter(|snapshot| is_listed(snapshot, arguments, &path)) {
         array.push(&Value::Object(fields(snapshot)))?;
         output.line(line(snapshot))?;
         count += 1;
@@ -56,14 +48,14 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn is_wanted(snapshot: &TreeSnapshot, arguments: &Arguments, path: &StorePath) -> bool {
+fn is_listed(snapshot: &TreeSnapshot, arguments: &Arguments, path: &StorePath) -> bool {
     let facts = &snapshot.facts;
     concerns(snapshot, path)
         && arguments.host.as_ref().is_none_or(|host| *host == facts.host)
         && (arguments.tag.is_empty() || arguments.tag.iter().any(|tag| facts.tags.contains(tag)))
 }
 
-fn line(snapshot: &TreeSnapshot) -> String {
+pub fn line(snapshot: &TreeSnapshot) -> String {
     let facts = &snapshot.facts;
     let (time, size) = (shown::file_time(snapshot.taken), shown::size(facts.content_bytes));
     let mut line =

@@ -11,7 +11,7 @@ const FIELD: &str = "access acknowledge action address ahead answer ask attempt 
     behaviour bitmap budget buffer buffers builder built bulk challenge change charge choice chunker claims client \
     clock closing codec collect commit committed comparison completion confirmed connection connections containers \
     content context counters counting credentials cursor damage decoded detach difference digest directory done \
-    durable engines entry error extents failed failure fault faulty field figures file files frame from guard handle \
+    durable engines entries entry error extents failed failure fault faulty field figures file files frame from guard handle \
     handler header heartbeats held hello id incoming index io issued join key kind known lease leaves limits link \
     list live local lock lost lru manifests map memory merge mode names new next nonce numbers offers one open \
     opened operation options order origin others outgoing overwritten pace packed packer parts path payload \

@@ -12,18 +12,18 @@ use super::runner::{Run, Store, run};
 use super::snapshot::{assert_same, snapshot};
 
 /// A store as its directory or through its node.
-struct Place(String);
+pub struct Place(pub String);
 
 impl Place {
-    fn of(store: &Store) -> Self {
+    pub fn of(store: &Store) -> Self {
         Place(store.directory().to_str().unwrap().to_owned())
     }
 
-    fn at(&self, path: &str) -> String {
+    pub fn at(&self, path: &str) -> String {
         format!("{}::{path}", self.0)
     }
 
-    fn run(&self, verb: &str, path: &str, options: &[&str]) -> Run {
+    pub fn run(&self, verb: &str, path: &str, options: &[&str]) -> Run {
         let at = self.at(path);
         let mut arguments = vec![verb, &at];
         arguments.extend(options);
@@ -31,7 +31,7 @@ impl Place {
     }
 
     /// Returns the snapshot's name.
-    fn put(&self, source: &Path, path: &str, options: &[&str]) -> String {
+    pub fn put(&self, source: &Path, path: &str, options: &[&str]) -> String {
         let at = self.at(path);
         let mut arguments = vec!["put", "--json"];
         arguments.extend(options);
@@ -47,14 +47,14 @@ impl Place {
         run(&arguments)
     }
 
-    fn ids(&self) -> Vec<String> {
+    pub fn ids(&self) -> Vec<String> {
         let listed = self.run("snapshots", "", &["--json"]).expect(0).json();
         let id = |snapshot: &Value| snapshot["id"].as_str().unwrap().to_owned();
         listed.as_array().unwrap().iter().map(id).collect()
     }
 }
 
-fn names(run: Run) -> Vec<String> {
+pub fn names(run: Run) -> Vec<String> {
     let listed = run.expect(0).json();
     listed.as_array().unwrap().iter().map(|entry| entry["path"].as_str().unwrap().to_owned()).collect()
 }

@@ -71,11 +71,7 @@ impl<'a> ListingReader<'a> {
 impl TreeSnapshot {
     /// Returns the entry of a name as it was; directories above all names have no attributes of their own.
     pub fn entry(&self, repository: &Repository, path: &StorePath) -> Result<Option<FileEntry>> {
-        let mut found = None;
-        self.visit(repository, &mut |name| name == path, &mut |_, entry| {
-            found = Some(entry);
-            Ok(false)
-        })?;
+        let found = self.entries(repository)?.next(|name| name == path)?.map(|(_, entry)| entry);
         let root = || Attributes { kind: FileKind::Directory, mode: 0o755, ..Attributes::default() };
         let none = FileEntry { file: FileId::default(), attributes: root(), head: None, links: 1 };
         Ok(found.or_else(|| path.is_root().then_some(none)))
@@ -89,49 +85,51 @@ impl TreeSnapshot {
         recursive: bool,
         mut take: impl FnMut(Vec<(StorePath, FileEntry)>) -> std::result::Result<(), E>,
     ) -> std::result::Result<(), E> {
-        let mut batch = Vec::new();
-        let mut failed = None;
-        let mut wanted = |path: &StorePath| {
+        let is_listed = |path: &StorePath| {
             path.below(directory).is_some_and(|rest| !rest.is_empty() && (recursive || !rest.contains(&b'/')))
         };
-        self.visit(repository, &mut wanted, &mut |path, entry| {
-            batch.push((path, entry));
-            if batch.len() == LISTED_AT_ONCE {
-                failed = take(std::mem::take(&mut batch)).err();
+        let mut entries = self.entries(repository)?;
+        loop {
+            let mut batch = Vec::new();
+            while batch.len() < LISTED_AT_ONCE {
+                match entries.next(is_listed)? {
+                    Some(entry) => batch.push(entry),
+                    None => return take(batch),
+                }
             }
-            Ok(failed.is_none())
-        })?;
-        match failed {
-            Some(error) => Err(error),
-            None => take(batch),
+            take(batch)?;
         }
     }
 
-    /// Calls `take` with the entries of wanted names, until it returns false.
-    fn visit(
-        &self,
-        repository: &Repository,
-        is_wanted: &mut dyn FnMut(&StorePath) -> bool,
-        take: &mut dyn FnMut(StorePath, FileEntry) -> Result<bool>,
-    ) -> Result<()> {
-        let mut contents = Contents::of(repository, self)?;
-        let mut records = ListingReader::of(repository, self);
-        while let Some(SnapshotEntry { path, attributes, content }) = records.next()? {
-            let is_wanted = is_wanted(&path);
+    /// Returns all names, to be asked for one by one.
+    pub fn entries<'a>(&'a self, repository: &'a Repository) -> Result<SnapshotEntries<'a>> {
+        let contents = Contents::of(repository, self)?;
+        Ok(SnapshotEntries { contents, records: ListingReader::of(repository, self) })
+    }
+}
+
+/// A snapshot's names as entries, in byte order.
+pub struct SnapshotEntries<'a> {
+    contents: Contents<'a>,
+    records: ListingReader<'a>,
+}
+
+impl SnapshotEntries<'_> {
+    /// Returns the next name that is asked for.
+    pub fn next(&mut self, is_asked_for: impl Fn(&StorePath) -> bool) -> Result<Option<(StorePath, FileEntry)>> {
+        while let Some(SnapshotEntry { path, attributes, content }) = self.records.next()? {
+            let is_asked_for = is_asked_for(&path);
             let head = match content {
-                Some(content) => contents.next(content, is_wanted)?,
+                Some(content) => self.contents.next(content, is_asked_for)?,
                 None => None,
             };
-            if !is_wanted {
-                continue;
-            }
-            let links = if content.is_some_and(|content| content.link_kind != LinkKind::Only) { 2 } else { 1 };
-            let file = content.map_or(FileId::default(), |content| content.file);
-            if !take(path, FileEntry { file, attributes, head, links })? {
-                break;
+            if is_asked_for {
+                let links = if content.is_some_and(|content| content.link_kind != LinkKind::Only) { 2 } else { 1 };
+                let file = content.map_or(FileId::default(), |content| content.file);
+                return Ok(Some((path, FileEntry { file, attributes, head, links })));
             }
         }
-        Ok(())
+        Ok(None)
     }
 }
 
@@ -151,14 +149,14 @@ impl<'a> Contents<'a> {
         Ok(Contents { cursor, committed_ns, shared: HashMap::new() })
     }
 
-    fn next(&mut self, content: SnapshotContent, is_wanted: bool) -> Result<Option<Version>> {
+    fn next(&mut self, content: SnapshotContent, is_asked_for: bool) -> Result<Option<Version>> {
         let SnapshotContent { size, digest, file, number, link_kind } = content;
         if link_kind == LinkKind::Again {
             let why = "a name of a file comes before the file's first".to_owned();
             let found = self.shared.get(&file).cloned();
             return found.map(Some).ok_or_else(|| format::Error::Corrupt { what: "snapshot listing", why }.into());
         }
-        if !is_wanted && link_kind == LinkKind::Only {
+        if !is_asked_for && link_kind == LinkKind::Only {
             self.cursor.skip(size)?;
             return Ok(None);
         }

@@ -13,6 +13,7 @@ use format::{
 use store::ClaimOwner;
 
 pub use self::draft::{DraftEntry, SnapshotDraft};
+pub use self::listing::SnapshotEntries;
 use crate::list::list_everything;
 use crate::{Error, Repository, Result};
 
@@ -162,7 +163,7 @@ impl Repository {
         Ok(snapshots)
     }
 
-    /// ListingReader a snapshot under the first of these names that is free, and takes from its place the names that are no longer
+    /// Records a snapshot under the first of these names that is free, and takes from its place the names that are no longer
     /// at the source.
     pub fn record_snapshot<E: From<Error>>(
         &self,
