@@ -187,10 +187,11 @@ class Run:
         assert isinstance(calls.sink, Sink)
         numbered = iter(numbered)
         with _Batch(self._backend) as batch:
-            chunk = list(itertools.islice(numbered, _FIRST_CHUNK))
-            while chunk:
+            size = _FIRST_CHUNK
+            while chunk := list(itertools.islice(numbered, size)):
                 self._submit_chunk(calls, chunk, batch)
-                chunk = list(itertools.islice(numbered, _CHUNK))
+                batch.flush()
+                size = min(2 * size, _CHUNK)
         calls.sink.complete()
 
     def feed(self, calls: Calls, numbered: Iterator[tuple[int, tuple[Any, ...], Any]]) -> None:
@@ -538,13 +539,16 @@ class _Batch:
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._tasks: list[Task] = []
-        self._limit = _FIRST_CHUNK
 
     def add(self, task: Task) -> None:
-        if len(self._tasks) == self._limit:
-            self._send(False)
-            self._limit = min(2 * self._limit, _CHUNK)
         self._tasks.append(task)
+
+    def flush(self) -> None:
+        """Sends all but the newest: the journal may have all that follow, and some task must end the batch."""
+        if len(self._tasks) > 1:
+            newest = self._tasks.pop()
+            self._send(False)
+            self._tasks.append(newest)
 
     def __enter__(self) -> _Batch:
         return self
