@@ -1,5 +1,6 @@
 //! The failure a node answers instead of a result.
 
+use catalog::Refusal;
 use format::{ContainerId, Reader, Result, StorePath, VersionId, Writer};
 
 use super::Field;
@@ -56,29 +57,40 @@ pub struct Failure {
     pub path: Option<StorePath>,
     pub containers: Vec<ContainerId>,
     pub head: Option<VersionId>,
+    /// Why a change was refused, where the catalog refused it.
+    pub refusal: Option<Refusal>,
+    /// What on the node it is about, a file or a segment; empty: nothing in particular.
+    pub subject: String,
+    /// Where `subject` is damaged, and how.
+    pub offset: u64,
+    pub damage: String,
 }
 
 impl Failure {
     pub fn new(kind: FailureKind, text: impl Into<String>) -> Self {
-        Failure { kind, text: text.into(), path: None, containers: Vec::new(), head: None }
+        let (subject, damage) = (String::new(), String::new());
+        let (path, containers, head, refusal) = (None, Vec::new(), None, None);
+        Failure { kind, text: text.into(), path, containers, head, refusal, subject, offset: 0, damage }
     }
 }
 
 /// A peer's sentence is shown to users as it is, however long: no honest one is longer.
 const MAX_TEXT_BYTES: usize = 8 << 10;
 /// The same with the path, which is shown too where the text does not contain it.
-const MAX_SHOWN_BYTES: usize = MAX_TEXT_BYTES + (4 << 10);
+const MAX_SHOWN_BYTES: usize = MAX_TEXT_BYTES + MAX_SUBJECT_BYTES;
+/// The same of what a failure is about, which is shown with the damage instead of the text.
+const MAX_SUBJECT_BYTES: usize = 4 << 10;
 
 /// Returns the length as shown: control characters are shown as `\xNN` for each byte, so that they count fourfold.
 fn shown_bytes(character: char) -> usize {
     character.len_utf8() * if character.is_control() { 4 } else { 1 }
 }
 
-fn shortened(mut text: String) -> String {
+fn shortened(mut text: String, max_bytes: usize) -> String {
     let mut all_bytes = 0;
     let first_beyond = text.char_indices().find(|(_, character)| {
         all_bytes += shown_bytes(*character);
-        all_bytes > MAX_TEXT_BYTES
+        all_bytes > max_bytes
     });
     if let Some((end, _)) = first_beyond {
         text.truncate(end);
@@ -95,14 +107,22 @@ fn without_long_path(failure: Failure) -> Failure {
     Failure { path: failure.path.filter(|_| !is_long), ..failure }
 }
 
+fn refusal_of(number: u16) -> Option<Refusal> {
+    Refusal::ALL.into_iter().find(|refusal| *refusal as u16 == number)
+}
+
 impl Field for Failure {
-    const MIN_BYTES: usize = 12;
+    const MIN_BYTES: usize = 30;
 
     fn write(&self, to: &mut Writer) {
         to.u16(self.kind as u16).text(&self.text);
         self.path.write(to);
         self.containers.write(to);
         self.head.write(to);
+        to.u16(self.refusal.map_or(0, |refusal| refusal as u16))
+            .text(&self.subject)
+            .u64(self.offset)
+            .text(&self.damage);
     }
 
     fn read(from: &mut Reader) -> Result<Self> {
@@ -110,10 +130,14 @@ impl Field for Failure {
         let kind = FailureKind::ALL.into_iter().find(|kind| *kind as u16 == number).unwrap_or(FailureKind::Io);
         Ok(without_long_path(Failure {
             kind,
-            text: shortened(from.text()?),
+            text: shortened(from.text()?, MAX_TEXT_BYTES),
             path: Field::read(from)?,
             containers: Field::read(from)?,
             head: Field::read(from)?,
+            refusal: refusal_of(from.u16()?),
+            subject: shortened(from.text()?, MAX_SUBJECT_BYTES),
+            offset: from.u64()?,
+            damage: shortened(from.text()?, MAX_TEXT_BYTES),
         }))
     }
 }
@@ -126,11 +150,15 @@ mod tests {
     fn a_failure_s_text_is_cut_at_a_length_that_can_be_shown() {
         for (character, shown_bytes) in [('é', 2), ('\u{1b}', 4), ('\u{85}', 8)] {
             let mut to = Writer::new();
-            Failure::new(FailureKind::Io, character.to_string().repeat(10 << 20)).write(&mut to);
+            let long = character.to_string().repeat(10 << 20);
+            let (subject, damage) = (long.clone(), long.clone());
+            Failure { subject, damage, ..Failure::new(FailureKind::Io, long) }.write(&mut to);
             let bytes = to.finish();
             let read = Failure::read(&mut Reader::new("failure", &bytes)).unwrap();
-            let count = read.text.strip_suffix(" …").unwrap().chars().count();
-            assert_eq!(count, MAX_TEXT_BYTES / shown_bytes, "{character:?}");
+            let count = |text: &str| text.strip_suffix(" …").unwrap().chars().count();
+            assert_eq!(count(&read.text), MAX_TEXT_BYTES / shown_bytes, "{character:?}");
+            assert_eq!(count(&read.damage), MAX_TEXT_BYTES / shown_bytes, "{character:?}");
+            assert_eq!(count(&read.subject), MAX_SUBJECT_BYTES / shown_bytes, "{character:?}");
         }
     }
 

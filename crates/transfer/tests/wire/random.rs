@@ -1,6 +1,6 @@
 //! Random values of every field and message, from one seed.
 
-use catalog::{Checkpoint, FileEntry, PathSession, Purpose, Version};
+use catalog::{Checkpoint, FileEntry, PathSession, Purpose, Refusal, Version};
 use format::{
     Attributes, BlockHeader, BlockKind, Change, CodecId, ContainerId, Entry, EntryKind, FileId, FileKind, FileTime,
     FileTimes, Fingerprint, HandleKey, Label, Page, Root, Run, SegmentAddress, SegmentEntry, SessionId, StorePath,
@@ -260,6 +260,10 @@ impl Random {
             path: self.option(Self::path),
             containers: self.list(Self::container),
             head: self.option(Self::version_id),
+            refusal: self.option(|random| Refusal::ALL[random.below(Refusal::ALL.len() as u64) as usize]),
+            subject: self.text(),
+            offset: self.u64(),
+            damage: self.text(),
         }
     }
 
