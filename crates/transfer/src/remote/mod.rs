@@ -20,6 +20,7 @@ use format::{Settings, StorePath};
 
 use self::outage::{Attempts, Outage};
 use self::pooled_connection::PooledConnection;
+use crate::handshake::ClientIdentity;
 use crate::message::{Reply, Request, StoreStatistics};
 use crate::{Credentials, Error, Result};
 
@@ -44,7 +45,7 @@ pub struct Remote {
 
 struct Shared {
     address: String,
-    hello: Hello,
+    identity: ClientIdentity,
     credentials: Credentials,
     settings: Settings,
     incarnation: u64,
@@ -52,20 +53,6 @@ struct Shared {
     pool: Mutex<Pool>,
     outage: Outage,
     turn_over: Condvar,
-}
-
-/// The greeting that all its connections send for this process.
-struct Hello {
-    client: u64,
-    job: String,
-    application: String,
-}
-
-impl Hello {
-    fn request(&self, stream: u32) -> Request {
-        let (job, application) = (self.job.clone(), self.application.clone());
-        Request::Hello { client: self.client, stream, job, application }
-    }
 }
 
 #[derive(Default)]
@@ -90,9 +77,9 @@ impl Remote {
         job: &str,
         application: &str,
     ) -> Result<Self> {
-        let hello = Hello { client, job: job.to_owned(), application: application.to_owned() };
+        let identity = ClientIdentity { client, job: job.to_owned(), application: application.to_owned() };
         let outage = Outage::new(RECONNECT_TIMEOUT);
-        Self::connect_by(credentials.into(), address, hello, |address, hello, credentials| {
+        Self::connect_by(credentials.into(), address, identity, |address, hello, credentials| {
             PooledConnection::open_when_free(address, hello, credentials, Attempts::new(&outage))
         })
     }
@@ -104,8 +91,8 @@ impl Remote {
         address: &str,
         client: u64,
     ) -> Result<Self> {
-        let hello = Hello { client, job: String::new(), application: String::new() };
-        Self::connect_by(credentials.into(), address, hello, |address, hello, credentials| {
+        let identity = ClientIdentity::nameless(client);
+        Self::connect_by(credentials.into(), address, identity, |address, hello, credentials| {
             PooledConnection::open_within((timeout, timeout), address, hello, credentials)
         })
     }
@@ -113,13 +100,13 @@ impl Remote {
     fn connect_by(
         credentials: Credentials,
         address: &str,
-        hello: Hello,
+        identity: ClientIdentity,
         open: impl FnOnce(&str, Request, &Credentials) -> Result<PooledConnection>,
     ) -> Result<Self> {
-        let connection = open(address, hello.request(FIRST_STREAM), &credentials)?;
+        let connection = open(address, identity.hello(FIRST_STREAM), &credentials)?;
         let shared = Shared {
             address: address.to_owned(),
-            hello,
+            identity,
             credentials,
             settings: connection.settings.clone(),
             incarnation: connection.incarnation,
@@ -234,7 +221,7 @@ impl Remote {
         }
         let shared = &*self.shared;
         let stream = shared.streams.fetch_add(1, Ordering::Relaxed);
-        let connection = PooledConnection::open(&shared.address, shared.hello.request(stream), &shared.credentials)?;
+        let connection = PooledConnection::open(&shared.address, shared.identity.hello(stream), &shared.credentials)?;
         if connection.settings != shared.settings {
             return Err(Error::Refused(format!("{}: another store is served there now; begin again", shared.address)));
         }
