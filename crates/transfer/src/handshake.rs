@@ -6,9 +6,11 @@
 
 use format::{Nonce, Role, Secret};
 
+use crate::Error;
 use crate::message::{Failure, FailureKind, Reply, Request};
 use crate::random::random_bytes;
-use crate::{Error, Result};
+
+type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A client process, as all its connections introduce it.
 pub(crate) struct ClientIdentity {

@@ -30,8 +30,11 @@ pub use self::link::Link;
 pub use self::outage::report_absence;
 pub use self::segments::RemoteStore;
 
-/// Requests under way at once, not counting those of claim owners; also how many idle connections are kept.
+/// Requests under way at once, not counting those of claim owners: none of them may wait for others that do not put
+/// what they claimed.
 const CONNECTIONS: usize = 4;
+/// Idle connections that are kept. There are no more than were busy at once.
+const MAX_IDLE: usize = 64;
 /// How long a lost node is tried again.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// Streams below this number are for the sessions of paths.
@@ -53,6 +56,13 @@ struct Shared {
     pool: Mutex<Pool>,
     outage: Outage,
     turn_over: Condvar,
+}
+
+struct Answer {
+    reply: Reply,
+    payload: Vec<u8>,
+    /// The node process that gave it.
+    incarnation: u64,
 }
 
 #[derive(Default)]
@@ -168,34 +178,23 @@ impl Remote {
         admit: impl Fn(u64) -> Result<()>,
     ) -> Result<(Reply, Vec<u8>)> {
         let _turn = self.turn();
-        let mut slot = None;
-        let answer = self.converse(&mut slot, request, payload, admit);
-        slot.into_iter().for_each(|connection| self.give_back(connection));
-        answer
+        self.converse(request, payload, admit).map(|answer| (answer.reply, answer.payload))
     }
 
-    /// Sends a request on the connection in `slot`, or on another when there is none or it breaks; leaves the
-    /// last one there.
-    fn converse(
-        &self,
-        slot: &mut Option<PooledConnection>,
-        request: &Request,
-        payload: &[&[u8]],
-        admit: impl Fn(u64) -> Result<()>,
-    ) -> Result<(Reply, Vec<u8>)> {
+    /// Sends a request on an idle connection or a new one, however many are busy, and on another when that breaks.
+    fn converse(&self, request: &Request, payload: &[&[u8]], admit: impl Fn(u64) -> Result<()>) -> Result<Answer> {
         self.shared.outage.check()?;
         let mut attempts = Attempts::new(&self.shared.outage);
         loop {
-            let held = slot.take().and_then(|mut connection| connection.is_usable().then_some(connection));
-            let connection = held.map_or_else(|| self.connection(), Ok);
-            let mut connection = match connection {
+            let mut connection = match self.connection() {
                 Ok(connection) => connection,
                 Err(error) => {
                     attempts.wait(error)?;
                     continue;
                 }
             };
-            admit(connection.incarnation)?;
+            let incarnation = connection.incarnation;
+            admit(incarnation)?;
             match connection.ask(request, payload) {
                 Err(error @ Error::Unavailable { .. }) if may_repeat(request) => attempts.wait(error)?,
                 Err(Error::Unavailable { peer, why }) => {
@@ -204,11 +203,19 @@ impl Remote {
                 }
                 answer => {
                     self.shared.outage.end();
-                    *slot = Some(connection);
-                    return answer;
+                    self.give_back(connection);
+                    return answer.map(|(reply, payload)| Answer { reply, payload, incarnation });
                 }
             }
         }
+    }
+
+    /// Sends a request once, if that can be done now.
+    fn ask_once(&self, request: &Request) -> Result<()> {
+        let mut connection = self.connection()?;
+        connection.ask(request, &[])?;
+        self.give_back(connection);
+        Ok(())
     }
 
     /// Returns an idle connection, or a new one.
@@ -233,7 +240,7 @@ impl Remote {
             return;
         }
         let mut pool = self.pool();
-        if pool.idle.len() < CONNECTIONS {
+        if pool.idle.len() < MAX_IDLE {
             pool.idle.push(connection);
         }
     }
@@ -275,7 +282,7 @@ fn may_repeat(request: &Request) -> bool {
         | FindMissing { .. }
         | AwaitClaims { .. }
         | PutBlock { .. }
-        | Release {} => true,
+        | Release { .. } => true,
         Get { .. } | Entries { .. } | MakeDurable {} => true,
         Begin { .. } | Renew { .. } | End { .. } => true,
         Entry { .. } | List { .. } | Versions { .. } | PathSessions { .. } | Checkpoints { .. } | Statistics {} => true,

@@ -38,8 +38,6 @@ fn doubt(has_welcomed: bool) -> &'static str {
 
 pub(super) struct PooledConnection {
     connection: Connection,
-    /// The number of the Hello's stream: no two connections of a [`super::Remote`] share one.
-    pub stream: u32,
     /// The node process at the other end.
     pub incarnation: u64,
     pub settings: Settings,
@@ -105,9 +103,7 @@ impl PooledConnection {
         }
         connection.set_receive_timeout(Some(silence))?;
         let settings = Settings::new(Default::default());
-        let Request::Hello { stream, .. } = hello else { panic!("a connection begins with Hello") };
-        let mut connection =
-            PooledConnection { connection, stream, incarnation: 0, settings, requests: 0, broken: false };
+        let mut connection = PooledConnection { connection, incarnation: 0, settings, requests: 0, broken: false };
         let deadline = Instant::now() + welcome;
         let handshake = Handshake::new(address, credentials.secret.clone(), &hello, connection.next_number());
         let (settings, incarnation) = connection.greet(&hello, handshake, deadline)?;
