@@ -59,18 +59,23 @@ pub struct Failure {
     pub head: Option<VersionId>,
     /// Why a change was refused, where the catalog refused it.
     pub refusal: Option<Refusal>,
-    /// What on the node it is about, a file or a segment; empty: nothing in particular.
-    pub subject: String,
-    /// Where `subject` is damaged, and how.
+    /// What on the node it is about, if it names something. Boxed: results carry failures everywhere.
+    pub subject: Option<Box<Subject>>,
+}
+
+/// A file or segment at the node that a failure names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subject {
+    pub name: String,
+    /// Where it is damaged, and how; 0 and empty unless that is the failure.
     pub offset: u64,
     pub damage: String,
 }
 
 impl Failure {
     pub fn new(kind: FailureKind, text: impl Into<String>) -> Self {
-        let (subject, damage) = (String::new(), String::new());
-        let (path, containers, head, refusal) = (None, Vec::new(), None, None);
-        Failure { kind, text: text.into(), path, containers, head, refusal, subject, offset: 0, damage }
+        let text = text.into();
+        Failure { kind, text, path: None, containers: Vec::new(), head: None, refusal: None, subject: None }
     }
 }
 
@@ -111,18 +116,30 @@ fn refusal_of(number: u16) -> Option<Refusal> {
     Refusal::ALL.into_iter().find(|refusal| *refusal as u16 == number)
 }
 
+impl Field for Box<Subject> {
+    const MIN_BYTES: usize = 16;
+
+    fn write(&self, to: &mut Writer) {
+        to.text(&self.name).u64(self.offset).text(&self.damage);
+    }
+
+    fn read(from: &mut Reader) -> Result<Self> {
+        let name = shortened(from.text()?, MAX_SUBJECT_BYTES);
+        let (offset, damage) = (from.u64()?, shortened(from.text()?, MAX_TEXT_BYTES));
+        Ok(Box::new(Subject { name, offset, damage }))
+    }
+}
+
 impl Field for Failure {
-    const MIN_BYTES: usize = 30;
+    const MIN_BYTES: usize = 15;
 
     fn write(&self, to: &mut Writer) {
         to.u16(self.kind as u16).text(&self.text);
         self.path.write(to);
         self.containers.write(to);
         self.head.write(to);
-        to.u16(self.refusal.map_or(0, |refusal| refusal as u16))
-            .text(&self.subject)
-            .u64(self.offset)
-            .text(&self.damage);
+        to.u16(self.refusal.map_or(0, |refusal| refusal as u16));
+        self.subject.write(to);
     }
 
     fn read(from: &mut Reader) -> Result<Self> {
@@ -135,9 +152,7 @@ impl Field for Failure {
             containers: Field::read(from)?,
             head: Field::read(from)?,
             refusal: refusal_of(from.u16()?),
-            subject: shortened(from.text()?, MAX_SUBJECT_BYTES),
-            offset: from.u64()?,
-            damage: shortened(from.text()?, MAX_TEXT_BYTES),
+            subject: Field::read(from)?,
         }))
     }
 }
@@ -151,14 +166,15 @@ mod tests {
         for (character, shown_bytes) in [('é', 2), ('\u{1b}', 4), ('\u{85}', 8)] {
             let mut to = Writer::new();
             let long = character.to_string().repeat(10 << 20);
-            let (subject, damage) = (long.clone(), long.clone());
-            Failure { subject, damage, ..Failure::new(FailureKind::Io, long) }.write(&mut to);
+            let subject = Some(Box::new(Subject { name: long.clone(), offset: 0, damage: long.clone() }));
+            Failure { subject, ..Failure::new(FailureKind::Io, long) }.write(&mut to);
             let bytes = to.finish();
             let read = Failure::read(&mut Reader::new("failure", &bytes)).unwrap();
             let count = |text: &str| text.strip_suffix(" …").unwrap().chars().count();
             assert_eq!(count(&read.text), MAX_TEXT_BYTES / shown_bytes, "{character:?}");
-            assert_eq!(count(&read.damage), MAX_TEXT_BYTES / shown_bytes, "{character:?}");
-            assert_eq!(count(&read.subject), MAX_SUBJECT_BYTES / shown_bytes, "{character:?}");
+            let subject = read.subject.unwrap();
+            assert_eq!(count(&subject.damage), MAX_TEXT_BYTES / shown_bytes, "{character:?}");
+            assert_eq!(count(&subject.name), MAX_SUBJECT_BYTES / shown_bytes, "{character:?}");
         }
     }
 

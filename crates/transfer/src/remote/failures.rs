@@ -8,7 +8,7 @@ use std::io;
 use format::{SessionId, StorePath};
 
 use crate::Error;
-use crate::message::{Failure, FailureKind};
+use crate::message::{Failure, FailureKind, Subject};
 
 impl From<format::Error> for Failure {
     fn from(error: format::Error) -> Self {
@@ -30,7 +30,8 @@ impl From<store::Error> for Failure {
             Format(source) => source.into(),
             NotFound { what } => at(what, Failure::new(FailureKind::NotFound, text)),
             Corrupt { path, offset, why } => {
-                at(path, Failure { offset, damage: why, ..Failure::new(FailureKind::Corrupt, text) })
+                let subject = Some(Box::new(Subject { name: path, offset, damage: why }));
+                Failure { subject, ..Failure::new(FailureKind::Corrupt, text) }
             }
             Full { path } => at(path, Failure::new(FailureKind::Full, text)),
             Unavailable { .. } => Failure::new(FailureKind::Unavailable, text),
@@ -65,8 +66,8 @@ fn about(path: StorePath, failure: Failure) -> Failure {
     Failure { path: Some(path), ..failure }
 }
 
-fn at(subject: String, failure: Failure) -> Failure {
-    Failure { subject, ..failure }
+fn at(name: String, failure: Failure) -> Failure {
+    Failure { subject: Some(Box::new(Subject { name, offset: 0, damage: String::new() })), ..failure }
 }
 
 /// Returns the store error for a request to `peer` that ended like this.
@@ -78,12 +79,12 @@ pub fn store_error(error: Error, peer: &str) -> store::Error {
         Error::Refused(text) => store::Error::Io { path: peer, source: io::Error::other(text) },
         Error::Failed(failure) => match failure.kind {
             FailureKind::NotFound => store::Error::NotFound { what: subject(failure) },
-            FailureKind::Corrupt if failure.subject.is_empty() => {
-                store::Error::Corrupt { path: peer, offset: 0, why: failure.text }
-            }
-            FailureKind::Corrupt => {
-                store::Error::Corrupt { path: failure.subject, offset: failure.offset, why: failure.damage }
-            }
+            FailureKind::Corrupt => match failure.subject {
+                Some(subject) => {
+                    store::Error::Corrupt { path: subject.name, offset: subject.offset, why: subject.damage }
+                }
+                None => store::Error::Corrupt { path: peer, offset: 0, why: failure.text },
+            },
             FailureKind::Full => store::Error::Full { path: subject(failure) },
             FailureKind::Unavailable => store::Error::Unavailable { peer, why: failure.text },
             _ => store::Error::Io { path: peer, source: io::Error::other(failure.text) },
@@ -118,7 +119,7 @@ fn failed(mut failure: Failure, peer: String, session: SessionId) -> catalog::Er
 
 /// Returns what the failure is about at the node; the whole sentence where it names nothing.
 fn subject(failure: Failure) -> String {
-    if failure.subject.is_empty() { failure.text } else { failure.subject }
+    failure.subject.map_or(failure.text, |subject| subject.name)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use format::{
 };
 use store::Answer;
 use transfer::message::{
-    Extent, Failure, FailureKind, MAX_LEASE_MS, MAX_NODES, Reply, Request, StoreStatistics, StoredBlockHeader,
+    Extent, Failure, FailureKind, MAX_LEASE_MS, MAX_NODES, Reply, Request, StoreStatistics, StoredBlockHeader, Subject,
 };
 
 /// Xorshift, and not the generator of crate `random`: the golden frames in testdata hold values that were drawn from it.
@@ -261,9 +261,9 @@ impl Random {
             containers: self.list(Self::container),
             head: self.option(Self::version_id),
             refusal: self.option(|random| Refusal::ALL[random.below(Refusal::ALL.len() as u64) as usize]),
-            subject: self.text(),
-            offset: self.u64(),
-            damage: self.text(),
+            subject: self.option(|random| {
+                Box::new(Subject { name: random.text(), offset: random.u64(), damage: random.text() })
+            }),
         }
     }
 
