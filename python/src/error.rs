@@ -68,7 +68,7 @@ fn number_of_catalog(error: &catalog::Error) -> i32 {
             Refusal::IsDirectory => libc::EISDIR,
             Refusal::NotDirectory | Refusal::AboveNotDirectory => libc::ENOTDIR,
             Refusal::NotEmpty => libc::ENOTEMPTY,
-            None => libc::EINVAL,
+            _ => libc::EINVAL,
         },
         _ => libc::EIO,
     }
