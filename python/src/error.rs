@@ -64,11 +64,11 @@ fn number_of_catalog(error: &catalog::Error) -> i32 {
         catalog::Error::HeadMoved { .. } => libc::EBUSY,
         catalog::Error::ReadOnly { .. } => libc::EROFS,
         catalog::Error::LeaseLost { .. } => libc::ESTALE,
-        catalog::Error::Refused { .. } => match error.refusal() {
-            Some(Refusal::IsDirectory) => libc::EISDIR,
-            Some(Refusal::NotDirectory) => libc::ENOTDIR,
-            Some(Refusal::NotEmpty) => libc::ENOTEMPTY,
-            None => libc::EINVAL,
+        catalog::Error::Refused { why, .. } => match why {
+            Refusal::IsDirectory => libc::EISDIR,
+            Refusal::NotDirectory | Refusal::AboveNotDirectory => libc::ENOTDIR,
+            Refusal::NotEmpty => libc::ENOTEMPTY,
+            _ => libc::EINVAL,
         },
         _ => libc::EIO,
     }

@@ -1,10 +1,12 @@
 //! Frames and streams: how clients and nodes talk, and the client side of everything a node offers.
 
-mod challenge;
+mod back_off;
 pub mod client;
 mod connection;
 mod environment;
 mod error;
+mod handshake;
+mod liveness;
 pub mod message;
 mod one_line;
 mod outgoing;
