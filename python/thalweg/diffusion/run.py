@@ -27,7 +27,7 @@ from thalweg.diffusion.failure import Failure, InputFailed
 from thalweg.diffusion.feeder import Feeder
 from thalweg.diffusion.futures import Scattered, TaskFuture
 from thalweg.diffusion.journal import Journal
-from thalweg.diffusion.messages import Event, Failed, Folders, Result, Task, Tasks, Update
+from thalweg.diffusion.messages import Event, Failed, Folders, NoWorker, Result, Task, Tasks, Update
 from thalweg.diffusion.options import Options
 from thalweg.diffusion.pickling import captured
 from thalweg.diffusion.report.record import Record
@@ -318,6 +318,9 @@ class Run:
             if isinstance(one, Event):
                 self._record.event(one, self._arguments_of)
                 continue
+            if isinstance(one, NoWorker):
+                _note_workers(one)
+                continue
             if isinstance(one, Folders):
                 if self._journal is not None:
                     self._journal.write_folders(one.urls)
@@ -531,6 +534,17 @@ def _packed(
         if name is None:
             raise
         raise TypeError(f"{function.label}: {name} cannot be sent to workers: {error}") from error
+
+
+def _note_workers(found: NoWorker) -> None:
+    if found.tasks:
+        _log.warning(
+            "%d task(s) have waited for %.0f s, since the cluster has no worker, or none with a free thread; they run when "
+            "one comes, and Diffusion.close() gives them up",
+            *(found.tasks, found.seconds),
+        )
+    else:
+        _log.info("the tasks that waited for %.0f s without a worker go on", found.seconds)
 
 
 class _Batch:
