@@ -15,6 +15,7 @@ mod gate;
 mod listener;
 mod metrics;
 mod open_files;
+mod reachability;
 mod regular_file;
 mod reload;
 pub mod rpc;

@@ -22,6 +22,7 @@ use tokio::sync::Notify;
 
 use crate::applications::{Application, Applications};
 use crate::clock::Clock;
+use crate::reachability::Reachability;
 use crate::rpc::Flows;
 use admission::Uploads;
 pub(crate) use admission::{Admission, UploadCounts};
@@ -47,6 +48,7 @@ pub struct UpstreamScheduler {
     server: String,
     /// Calls without answer there, where calls pass.
     pub flows: Flows,
+    pub reachability: Reachability,
     clock: Rc<Clock>,
     operation_bytes: Cell<u64>,
     state: RefCell<QueueState>,
@@ -92,6 +94,7 @@ impl UpstreamScheduler {
         let upstream = Rc::new(UpstreamScheduler {
             server: server.to_owned(),
             flows: Flows::default(),
+            reachability: Reachability::default(),
             clock,
             operation_bytes: Cell::new(operation_bytes),
             state: RefCell::new(state),

@@ -11,11 +11,10 @@ use tokio::sync::Notify;
 
 use crate::applications::Application;
 
-/// Of one server; `is_down` says that it was not reached when it was last tried.
+/// Of one server.
 #[derive(Default)]
 pub struct Flows {
     open: RefCell<Vec<Weak<Flow>>>,
-    pub is_down: Cell<bool>,
 }
 
 /// One application at this server.
