@@ -11,6 +11,7 @@ mod clock;
 mod config;
 mod error;
 pub mod exchange;
+mod flows;
 mod gate;
 mod listener;
 mod metrics;

@@ -8,7 +8,6 @@ mod abandoned;
 mod budget;
 pub mod call;
 mod connection;
-mod flows;
 pub mod gluster;
 mod held;
 mod in_service;
@@ -39,7 +38,6 @@ use crate::socket;
 pub(crate) use budget::Budget;
 use budget::Window;
 use connection::{Connection, Ending, Result};
-pub use flows::Flows;
 use request_queues::RequestQueues;
 
 /// A client that connects has something to say, and says it within this time.

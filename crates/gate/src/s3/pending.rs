@@ -7,6 +7,7 @@ use std::rc::Rc;
 use policy::fairness::Time;
 use tokio::sync::Notify;
 
+use crate::flows::Unanswered;
 use crate::s3::head::Method;
 use crate::s3::request_grant::RequestGrant;
 use crate::upstream_scheduler::RequestQueue;
@@ -30,6 +31,8 @@ pub(crate) struct Asked {
     pub queue: Rc<RequestQueue>,
     /// While the server works on it.
     pub request_grant: Option<RequestGrant>,
+    /// Where it keeps its grant until the reply.
+    pub unanswered: Option<Unanswered>,
     /// Bytes of its body, if that is more than passes with the head.
     pub upload: Option<u64>,
     /// It began when all before it were answered.
@@ -37,6 +40,8 @@ pub(crate) struct Asked {
     /// The request's own, for all of its answer.
     pub deadline: Option<Time>,
     pub began: Time,
+    /// It was passed on then.
+    pub sent: Time,
 }
 
 impl Pending {
@@ -101,9 +106,23 @@ impl Pending {
         self.with_grant(Option::take).flatten().into_iter().for_each(RequestGrant::release);
     }
 
-    /// Gives up the depth: the server does nothing with the request for now.
-    pub fn forgo_depth(&self) {
-        self.with_grant(|request_grant| request_grant.iter_mut().for_each(RequestGrant::forgo_depth));
+    /// Notes that the server has made no progress with the request for long: it gives up its depth, and counts as one that
+    /// hangs.
+    pub fn note_late(&self) {
+        if let Some(asked) = self.requests.borrow_mut().front_mut() {
+            asked.request_grant.iter_mut().for_each(RequestGrant::forgo_depth);
+            asked.unanswered.iter_mut().for_each(Unanswered::note_late);
+        }
+    }
+
+    pub fn is_late(&self) -> bool {
+        let requests = self.requests.borrow();
+        requests.front().is_some_and(|asked| asked.unanswered.as_ref().is_some_and(Unanswered::is_late))
+    }
+
+    /// Counts the request that hangs against its application no longer.
+    pub fn give_up(&self) {
+        self.requests.borrow_mut().front_mut().into_iter().for_each(|asked| asked.unanswered = None);
     }
 
     /// Takes the grant of which all has passed, if it is still there.
