@@ -135,7 +135,7 @@ fn clients_that_wait_for_100_continue_in_vain_keep_no_depth_meanwhile() {
             answering_heavy_from(Instant::now())
         ));
         let began = Instant::now();
-        thread::scope(|scope| (0..20).for_each(|_| drop(scope.spawn(|| put_after_a_second(&gate)))));
+        thread::scope(|scope| (0..60).for_each(|_| drop(scope.spawn(|| put_after_a_second(&gate)))));
         began.elapsed()
     });
 }
