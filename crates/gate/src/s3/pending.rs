@@ -56,6 +56,11 @@ impl Pending {
         self.requests.borrow().is_empty()
     }
 
+    /// Whether only the request that was passed on last is without its answer.
+    pub fn is_single(&self) -> bool {
+        self.requests.borrow().len() == 1
+    }
+
     pub fn is_tunnel(&self) -> bool {
         self.is_tunnel.get()
     }

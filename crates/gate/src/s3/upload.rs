@@ -89,7 +89,7 @@ impl Connection {
     ) -> Result<(), End> {
         self.server.tell(true);
         self.is_sending.set(true);
-        if expects_continue {
+        if expects_continue && self.pending.is_single() {
             self.body_begins(queue, deadline, plan).await?;
         }
         let mut passed = self.granted(body, queue).await;
