@@ -117,29 +117,6 @@ fn answering_heavy_from(then: Instant) -> SocketAddr {
     })
 }
 
-/// Sends its body a second after its head, as clients do whose server does not say "100 Continue".
-fn put_after_a_second(gate: &Gate) {
-    let mut client = gate.connect();
-    client.write_all(b"PUT /b/k HTTP/1.1\r\nContent-Length: 100000\r\nExpect: 100-continue\r\n\r\n").expect("sent");
-    thread::sleep(Duration::from_secs(1));
-    client.write_all(&vec![1; 100_000]).expect("sent");
-    take_answer(&mut client);
-}
-
-/// Each of them kept its part of the depth for that second: one after the other.
-#[test]
-fn clients_that_wait_for_100_continue_in_vain_keep_no_depth_meanwhile() {
-    assert_waits_are_short(|| {
-        let gate = Gate::with_file(&format!(
-            "depth = \"128 KiB\"\n[[listen]]\nprotocol = \"s3\"\naddress = \"127.0.0.1:0\"\nupstream = \"{}\"\n",
-            answering_heavy_from(Instant::now())
-        ));
-        let began = Instant::now();
-        thread::scope(|scope| (0..60).for_each(|_| drop(scope.spawn(|| put_after_a_second(&gate)))));
-        began.elapsed()
-    });
-}
-
 const UNEQUAL: &str = "
 [[application]]
 name = \"heavy\"
