@@ -14,7 +14,6 @@ pub fn of_address(error: address::Error) -> PyErr {
         address::Error::Repository(error) => of_repository(error),
         address::Error::Transfer(transfer::Error::Refused(why)) => PyOSError::new_err((libc::EINVAL, one_line(&why))),
         address::Error::Transfer(error) => PyConnectionError::new_err(one_line(&error.to_string())),
-        address::Error::Io { ref source, .. } => numbered(number_of(source), &error),
     }
 }
 

@@ -13,7 +13,6 @@ mod damage;
 mod durability;
 mod inspection;
 mod lookup;
-mod lru;
 mod reading;
 mod rewriting;
 mod writing;
