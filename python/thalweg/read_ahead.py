@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # Read for a small request at an arbitrary offset. Decoded blocks are kept below, so more would only be copied.
 _MIN_BYTES = 32 << 10
-# Requests from this size on are read as they are, without a copy: several blocks each, so that few are decoded for two.
+# Requests at an arbitrary offset, from this size on, are read as they are.
 _DIRECT_BYTES = 1 << 20
 
 
@@ -43,15 +43,15 @@ class ReadAhead(BaseCache):  # type: ignore[misc]
             self.hit_count += 1
             return kept[start - kept_start : stop - kept_start]
         self.miss_count += 1
-        if stop - start >= _DIRECT_BYTES:
+        if stop - start >= (self.blocksize if follows else _DIRECT_BYTES):
             return bytes(self.fetcher(start, stop))
         # The end of the piece, where the request goes on beyond it, is not read again.
-        head = kept[start - kept_start :] if kept_start <= start < kept_stop else b""
+        head = memoryview(kept)[start - kept_start :] if kept_start <= start < kept_stop else memoryview(b"")
         start += len(head)
         self._ahead_bytes = min(2 * self._ahead_bytes, self.blocksize) if follows else _MIN_BYTES
         kept = self.fetcher(start, min(self.size, max(stop, start + self._ahead_bytes)))
         self._piece = start, kept
-        return bytes(head + kept[: stop - start])
+        return b"".join((head, memoryview(kept)[: stop - start]))
 
 
 register_cache(ReadAhead, clobber=True)
