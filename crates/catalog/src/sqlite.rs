@@ -280,6 +280,10 @@ impl LocalCatalog for SqliteCatalog {
         self.write_with_reserve(|writing| writing.seal_container(container, stored_bytes, segments))
     }
 
+    fn truncate_container(&self, container: ContainerId) -> Result<()> {
+        self.write_with_reserve(|writing| writing.truncate_container(container))
+    }
+
     fn container(&self, container: ContainerId) -> Result<Option<ContainerRecord>> {
         self.connections.read_once(|sql| containers::container(sql, container))
     }

@@ -349,6 +349,10 @@ impl Registrar for CatalogRegistrar {
         self.catalog.seal_container(container, facts.stored_bytes, facts.segments).map_err(as_store_error)
     }
 
+    fn truncated(&self, container: ContainerId) -> store::Result<()> {
+        self.catalog.truncate_container(container).map_err(as_store_error)
+    }
+
     fn referable(&self, container: ContainerId) -> store::Result<Option<ContainerId>> {
         let record = self.catalog.container(container).map_err(as_store_error)?;
         let is_referable =

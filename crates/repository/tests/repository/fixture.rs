@@ -107,6 +107,11 @@ impl Registrar for Registered {
         Ok(())
     }
 
+    fn truncated(&self, container: ContainerId) -> store::Result<()> {
+        self.catalog.truncate_container(container).unwrap();
+        Ok(())
+    }
+
     fn referable(&self, container: ContainerId) -> store::Result<Option<ContainerId>> {
         let record = self.catalog.container(container).unwrap();
         let record = record.filter(|record| matches!(record.state, ContainerState::Open | ContainerState::Live));
