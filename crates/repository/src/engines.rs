@@ -191,6 +191,10 @@ fn open_with(path: &Path, settings: Settings, access: Access) -> Result<Reposito
     let reserve = (access == Access::Remove).then(|| Reserve::take(path, &settings));
     let catalog_lock = CatalogLock::share(path, &settings, access)?;
     let catalog = open_catalog(path, &settings, access)?;
+    if reserve.as_ref().is_some_and(Reserve::is_given_up) {
+        // Else each verb that makes room would leave less of the reserve, while a node has the catalog open.
+        catalog.move_log();
+    }
     let unsound = match unsoundness(path, &settings, &catalog) {
         Err(Error::Catalog(catalog::Error::Corrupt { why, .. })) if access == Access::Inspect => Some(why),
         found => found?,
