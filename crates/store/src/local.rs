@@ -29,6 +29,7 @@ use format::{
 };
 
 pub use inspection::{ReadableParts, Report};
+pub use lru::Lru;
 
 use crate::files::Files;
 use crate::guard::lock;
