@@ -16,7 +16,7 @@ use crate::{Error, Result};
 
 /// The open container, when something was put into it last.
 #[derive(Default)]
-pub struct LastPut(Option<(ContainerId, u32, Instant)>);
+pub struct IdleState(Option<(ContainerId, u32, Instant)>);
 
 impl Shared {
     /// Handles a failed write of a part: a full disk ends its container, and any other failure the store.
@@ -75,11 +75,11 @@ impl Shared {
 
     /// Closes the open container, if it has a part or more and nothing was put for long. Smaller ones stay: they hold little
     /// back, and a writer that stores a little now and then would make many.
-    pub fn retire_when_idle(&self, last: &mut LastPut) {
+    pub fn retire_when_idle(&self, last: &mut IdleState) {
         let mut writing = lock(&self.writing);
         let has_part = |open: &&super::writing::OpenContainer| open.written_segments > 0;
         let Some(open) = writing.open.as_ref().filter(has_part) else {
-            *last = LastPut::default();
+            *last = IdleState::default();
             return;
         };
         match last.0 {
