@@ -64,7 +64,7 @@ fn write_mode(written: &str) -> PyResult<WriteMode> {
 #[pyfunction]
 pub fn create(py: Python<'_>, directory: PathBuf) -> PyResult<()> {
     py.detach(|| {
-        let settings = Settings::new(StoreId(address::random_bytes().map_err(of_address)?));
+        let settings = Settings::new(StoreId(transfer::random_bytes().map_err(|error| of_address(error.into()))?));
         repository::create(&directory, &settings).map_err(|error| match &error {
             repository::Error::Refused { .. } if is_filled(&directory) => numbered(libc::EEXIST, &error),
             _ => of_repository(error),

@@ -21,6 +21,10 @@ pub struct LocalEngines {
 }
 
 /// An open store, near or far. Cheap to share: wrap it in an `Arc`.
+///
+/// Its methods stand with what they do, each file with the state and the types that only they use: segments in
+/// (`dedup.rs`, `commit.rs`, `draft.rs`) and out (`read.rs`, `mismatch.rs`, `repair.rs`), and the pages of manifests
+/// (`tree/walk.rs`, `tree/narrow.rs`). Here is what makes and ends it.
 pub struct Repository {
     pub settings: Settings,
     pub(crate) store: Arc<dyn SegmentStore>,

@@ -14,7 +14,6 @@ mod durability;
 mod full_disk;
 mod inspection;
 mod lookup;
-mod lru;
 mod reading;
 mod rewriting;
 mod writing;
@@ -29,7 +28,6 @@ use format::{
 };
 
 pub use inspection::{ReadableParts, Report};
-pub use lru::Lru;
 
 use crate::files::Files;
 use crate::guard::lock;

@@ -30,6 +30,7 @@ from thalweg.diffusion.messages import (
     Lost,
     Missed,
     Missing,
+    NoWorker,
     Order,
     Publish,
     Published,
@@ -51,6 +52,8 @@ from thalweg.diffusion.path_tree import PathTree
 _DEATHS = 5
 # Workers that were there at the beginning are waited for so long, that a batch be cut for all of them.
 _GATHER_S = 5.0
+# Tasks wait for so long without any worker before the client hears of it.
+_NO_WORKER_S = 5.0
 # Rates until they are measured.
 _STREAM_BYTES_PER_S = 1e8
 _LINK_BYTES_PER_S = 1e9
@@ -143,6 +146,9 @@ class Coordinator:
         # What a task has its slot for, as soon as one has ended.
         self._task_s: float | None = None
         self._slots = options.slots or 1
+        # Since when tasks wait without any worker, and whether the client has heard of it.
+        self._workerless_since_s: float | None = None
+        self._is_workerless_known = False
 
     # From the client.
 
@@ -258,14 +264,31 @@ class Coordinator:
         for worker in self._workers.values():
             if worker.orders:
                 orders[worker.name], worker.orders = worker.orders, []
+        self._note_workers(now_s)
         updates, self._updates = self._updates, []
         return orders, updates
 
     def next_wake_s(self) -> float | None:
         """When to collect again, though nothing should happen until then."""
+        if self._workerless_since_s is not None:
+            return None if self._is_workerless_known else self._workerless_since_s + _NO_WORKER_S
         if self._early:
             return _GATHER_S if self._workers else None
         return self._plan.next_wake_s()
+
+    def _note_workers(self, now_s: float) -> None:
+        """Clusters may take hours until they have a worker, so the run goes on; but not silently."""
+        waiting = self._early_count() + len(self._entries)
+        if self._workers or not waiting:
+            if self._is_workerless_known:
+                self._updates.append(NoWorker(0, now_s - (self._workerless_since_s or now_s)))
+            self._workerless_since_s, self._is_workerless_known = None, False
+            return
+        if self._workerless_since_s is None:
+            self._workerless_since_s = now_s
+        elif not self._is_workerless_known and now_s - self._workerless_since_s >= _NO_WORKER_S:
+            self._is_workerless_known = True
+            self._updates.append(NoWorker(waiting, now_s - self._workerless_since_s))
 
     def last_copy_bytes(self, name: str) -> int:
         """What would be lost to all caches with this worker."""
