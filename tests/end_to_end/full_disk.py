@@ -201,7 +201,9 @@ def a_node_that_filled_the_disk_goes_on_once_there_is_room(scene, kind):
     scene.until(is_freed, "the container of the node is freed", seconds=60)
     # The container that the record of the removal went to.
     check(collected[-1]["open_bytes"] < 1 << 20, collected[-1])
-    check(not any("(deleted)" in name for name in open_files(node.process)), "a deleted file is open")
+    scene.until(
+        lambda: not any("(deleted)" in name for name in open_files(node.process)), "the node closes deleted files", seconds=60
+    )
     put_random(scene, remote, "fits now", 20 << 20)
     for name in ("kept", "fits now"):
         fetched = remote.get(name, f"fetched {name}").read_bytes()

@@ -19,7 +19,7 @@ const FIELD: &str = "access acknowledge action address ahead answer ask attempt 
     rebuild received record reduction referable refusal rejection remote repair replier report repository resolution \
     resolve resolved result role root rounds runs scan sealed secret secrets send sender server service set settings \
     shared shot skipped slice slots snapshot socket source sources spot sqlite started state statistics status step \
-    store stored streams subject target thread time times tls to transaction tree unfinished up update verify view \
+    store stored streams subject target thread time times tls to transaction tree unfinished unsynced up update verify view \
     waker whole window work world write writer written";
 
 #[test]
