@@ -200,10 +200,10 @@ impl Store {
     fn read_many<'py>(
         &self,
         py: Python<'py>,
-        wanted: Vec<(Bound<'py, Entry>, u64, u64)>,
+        ranges: Vec<(Bound<'py, Entry>, u64, u64)>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let repository = self.repository()?;
-        let ranges: Vec<_> = wanted
+        let ranges: Vec<_> = ranges
             .iter()
             .map(|(entry, start, end)| Ok((entry.get().record().ok_or_else(no_content)?, *start..*end)))
             .collect::<PyResult<_>>()?;

@@ -141,7 +141,7 @@ def test_a_folder_that_a_lost_worker_began_to_write_may_be_replaced_by_the_next(
     assert second.replaced == ("/out",)
 
 
-def test_outputs_are_published_by_whoever_is_told_to_and_then_their_readers_run():
+def test_outputs_are_published_on_order_and_then_their_readers_run():
     play = Play()
     play.join("a")
     play.submit((0, (), ("/out",)), (1, ("/out",), ()))

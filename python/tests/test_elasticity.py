@@ -97,7 +97,7 @@ def test_workers_that_leave_under_way_cost_no_task(cluster, tmp_path, files):  #
     assert len(events(tmp_path / "run", "done")) == 200 and len(events(tmp_path / "run", "left")) >= 2
 
 
-def test_whoever_has_the_only_copies_stays_longest(cluster, tmp_path, files):  # noqa: F811
+def test_a_worker_with_the_only_copies_stays_longest(cluster, tmp_path, files):  # noqa: F811
     cluster.scale(3)
     with Client(cluster) as client, Diffusion(client, cache_folder=tmp_path / "cache") as run:
         client.wait_for_workers(3)

@@ -2,7 +2,7 @@
 back-end puts it: beside Dask's scheduler, or in a thread.
 
 What runs where is decided by the plan (`_thalweg.Plan`). Here are what the plan has no use for: what tasks are made of,
-how often they may fail, and who is told what came of them.
+how often they may fail, and who hears what came of them.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -168,14 +168,15 @@ class Coordinator:
 
     def cancel(self, now_s: float, client_numbers: Iterable[int]) -> None:
         """What waits does not run, and nothing comes of what runs already."""
-        wanted = set(client_numbers)
+        cancelled = set(client_numbers)
         before = self._early_count()
         self._early = [
-            tasks._replace(tasks=[task for task in tasks.tasks if task.number not in wanted]) for tasks in self._early
+            tasks._replace(tasks=[task for task in tasks.tasks if task.number not in cancelled])
+            for tasks in self._early
         ]
         if self._early_count() < before:
             self._event("cancelled", t=now_s, count=before - self._early_count())
-        for client_number in wanted:
+        for client_number in cancelled:
             number = self._numbers.get(client_number)
             if number is None:
                 continue
@@ -452,8 +453,8 @@ class Coordinator:
         entry = self._entries[number]
         spent = {"t": now_s, "worker": "", "seconds": 0.0, "fetch_s": 0.0, "inputs": []}
         task = {"task": entry.task.number, "attempt": entry.attempts, "name": entry.task.name}
-        told = {"error": failure.line, "traceback": failure.trace, "final": is_final, "was_done": was_done}
-        self._event("failed", **spent, **task, **told)
+        details = {"error": failure.line, "traceback": failure.trace, "final": is_final, "was_done": was_done}
+        self._event("failed", **spent, **task, **details)
 
     def _give_up(self, number: int, failure: Failure) -> None:
         entry = self._forgotten(number)
