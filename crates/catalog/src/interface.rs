@@ -365,6 +365,10 @@ pub trait LocalCatalog: Names {
     /// Seals a container: open → live.
     fn seal_container(&self, container: ContainerId, stored_bytes: u64, segments: u64) -> Result<()>;
 
+    /// Seals a container, open → live, some of whose segments never got into its file: who refers to it since an earlier
+    /// epoch is refused, as where it moved.
+    fn truncate_container(&self, container: ContainerId) -> Result<()>;
+
     fn container(&self, container: ContainerId) -> Result<Option<ContainerRecord>>;
 
     /// Returns the containers in whose files the number's segments lie, as far as they are not deleted: the one that

@@ -8,6 +8,7 @@ use store::{LocalStore, SegmentStore};
 
 use crate::blocks::BlockCache;
 use crate::catalog_lock::CatalogLock;
+use crate::checked_runs::CheckedRuns;
 use crate::lease::Lease;
 use crate::reserve::{Reserve, SharedReserve};
 use crate::{Error, Result};
@@ -33,6 +34,7 @@ pub struct Repository {
     pub(crate) local: Option<LocalEngines>,
     pub(crate) lease: Lease,
     pub(crate) cache: BlockCache,
+    pub(crate) checked_runs: CheckedRuns,
     /// Why nothing may be written by this catalog; only in a store that was opened to be inspected.
     pub(crate) unsound: Option<String>,
     /// Keeps the catalog from being replaced. Behind the lease, which ends in the catalog.
@@ -59,6 +61,7 @@ impl Repository {
             local: None,
             lease,
             cache: BlockCache::default(),
+            checked_runs: CheckedRuns::default(),
             unsound: None,
             catalog_lock: None,
             shared_reserve: None,
