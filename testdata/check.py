@@ -359,7 +359,8 @@ def checkpoints(fields):
 def failed(fields):
     kind, text, path = fields.u16(), fields.text(), fields.option(fields.path)
     containers, head = fields.list(fields.u64), fields.option(lambda: (fields.u64(), fields.u64()))
-    return f"kind {kind}, {text!r}, path {path}, {len(containers)} containers, head {head}"
+    refusal, subject = fields.u16(), fields.option(lambda: (fields.text(), fields.u64(), fields.text()))
+    return f"kind {kind}, {text!r}, path {path}, {len(containers)} containers, head {head}, refusal {refusal}, {subject}"
 
 
 def segment_entry(fields):
@@ -375,8 +376,8 @@ def of_extents(fields, rest):
 BODIES = {
     1: lambda f: f"client {f.u64():x}, stream {f.u32()}, job {f.text()!r}, application {f.text()!r}",
     3: lambda f: f"nonce {f.take(32).hex()[:8]}…, proof {f.take(32).hex()[:8]}…",
-    10: lambda f: f"{len(f.list(lambda: f.take(32)))} fingerprints",
-    12: lambda f: f"{len((f.take(64), f.list(lambda: segment_entry(f)))[1])} segments",
+    10: lambda f: f"owner {f.u64():x}, {len(f.list(lambda: f.take(32)))} fingerprints",
+    12: lambda f: f"owner {f.u64():x}, {len((f.take(64), f.list(lambda: segment_entry(f)))[1])} segments",
     14: lambda f: f"run {f.run()}",
     23: commit,
     25: lambda f: f"directory {f.path()}, recursive {f.bool()}, after {f.option(f.path)}, limit {f.u32()}",
@@ -407,7 +408,7 @@ def frames():
     for path in sorted((FOLDER / "frames").iterdir()):
         data = path.read_bytes()
         magic, protocol, zero, kind, request, body, payload, _ = struct.unpack("<4sBBHQIIQ", data[:32])
-        assert magic == b"TWGF" and protocol == 8 and zero == 0 and len(data) == 32 + body + payload, path
+        assert magic == b"TWGF" and protocol == 10 and zero == 0 and len(data) == 32 + body + payload, path
         unasked = kind in (0x8004, 0x8006, 0x8047, 0x8049)
         assert path.name.startswith(f"{kind:04x}-") and (request == 0) == unasked, path
         if kind in BODIES:

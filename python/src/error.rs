@@ -14,7 +14,6 @@ pub fn of_address(error: address::Error) -> PyErr {
         address::Error::Repository(error) => of_repository(error),
         address::Error::Transfer(transfer::Error::Refused(why)) => PyOSError::new_err((libc::EINVAL, one_line(&why))),
         address::Error::Transfer(error) => PyConnectionError::new_err(one_line(&error.to_string())),
-        address::Error::Io { ref source, .. } => numbered(number_of(source), &error),
     }
 }
 
@@ -64,11 +63,11 @@ fn number_of_catalog(error: &catalog::Error) -> i32 {
         catalog::Error::HeadMoved { .. } => libc::EBUSY,
         catalog::Error::ReadOnly { .. } => libc::EROFS,
         catalog::Error::LeaseLost { .. } => libc::ESTALE,
-        catalog::Error::Refused { .. } => match error.refusal() {
-            Some(Refusal::IsDirectory) => libc::EISDIR,
-            Some(Refusal::NotDirectory) => libc::ENOTDIR,
-            Some(Refusal::NotEmpty) => libc::ENOTEMPTY,
-            None => libc::EINVAL,
+        catalog::Error::Refused { why, .. } => match why {
+            Refusal::IsDirectory => libc::EISDIR,
+            Refusal::NotDirectory | Refusal::AboveNotDirectory => libc::ENOTDIR,
+            Refusal::NotEmpty => libc::ENOTEMPTY,
+            _ => libc::EINVAL,
         },
         _ => libc::EIO,
     }

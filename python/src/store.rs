@@ -64,7 +64,7 @@ fn write_mode(written: &str) -> PyResult<WriteMode> {
 #[pyfunction]
 pub fn create(py: Python<'_>, directory: PathBuf) -> PyResult<()> {
     py.detach(|| {
-        let settings = Settings::new(StoreId(address::random_bytes().map_err(of_address)?));
+        let settings = Settings::new(StoreId(transfer::random_bytes().map_err(|error| of_address(error.into()))?));
         repository::create(&directory, &settings).map_err(|error| match &error {
             repository::Error::Refused { .. } if is_filled(&directory) => numbered(libc::EEXIST, &error),
             _ => of_repository(error),
@@ -200,10 +200,10 @@ impl Store {
     fn read_many<'py>(
         &self,
         py: Python<'py>,
-        wanted: Vec<(Bound<'py, Entry>, u64, u64)>,
+        ranges: Vec<(Bound<'py, Entry>, u64, u64)>,
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let repository = self.repository()?;
-        let ranges: Vec<_> = wanted
+        let ranges: Vec<_> = ranges
             .iter()
             .map(|(entry, start, end)| Ok((entry.get().record().ok_or_else(no_content)?, *start..*end)))
             .collect::<PyResult<_>>()?;

@@ -12,6 +12,7 @@ from thalweg.diffusion.messages import (
     Hello,
     Keep,
     Missed,
+    NoWorker,
     Publish,
     Published,
     PublishedOutput,
@@ -51,6 +52,25 @@ class Play:
 
 def ended(run, result=b"result", failure=None):
     return Ended(run.task, run.attempt, result, failure, 0.1, 0.1, 0.0, [], 0.0)
+
+
+def test_tasks_without_any_worker_are_announced_once_after_some_seconds_and_when_they_go_on():
+    play = Play()
+    coordinator = play.coordinator
+
+    def announced(now_s):
+        return [one for one in coordinator.collect(now_s)[1] if isinstance(one, NoWorker)]
+
+    assert announced(0.0) == [] and coordinator.next_wake_s() is None
+    play.submit((0, (), ()), (1, (), ()))
+    assert announced(1.0) == [] and coordinator.next_wake_s() == 6.0
+    assert announced(6.0) == [NoWorker(2, 5.0)]
+    assert announced(60.0) == [] and coordinator.next_wake_s() is None
+    play.join("a")
+    assert announced(61.0) == [NoWorker(0, 60.0)]
+    coordinator.gone(70.0, "a")
+    assert announced(70.0) == [] and announced(74.9) == []
+    assert announced(75.0) == [NoWorker(2, 5.0)]
 
 
 def test_a_task_waits_for_a_worker_and_its_function_goes_once():
@@ -121,7 +141,7 @@ def test_a_folder_that_a_lost_worker_began_to_write_may_be_replaced_by_the_next(
     assert second.replaced == ("/out",)
 
 
-def test_outputs_are_published_by_whoever_is_told_to_and_then_their_readers_run():
+def test_outputs_are_published_on_order_and_then_their_readers_run():
     play = Play()
     play.join("a")
     play.submit((0, (), ("/out",)), (1, ("/out",), ()))

@@ -51,6 +51,16 @@ def test_a_cluster_without_workers_gets_as_many_as_wait_and_loses_them_when_all_
     until(lambda: workers(cluster) == 0)
 
 
+def test_a_run_without_a_worker_says_so_and_goes_on_when_one_comes(cluster, tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("thalweg.diffusion.coordinator._NO_WORKER_S", 0.5)
+    with Diffusion(cluster, cache_folder=tmp_path / "cache") as run:
+        results = run.map(double, range(7))
+        until(lambda: "7 task(s) have waited" in caplog.text)
+        cluster.scale(1)
+        assert sorted(result.value for result in results) == [0, 2, 4, 6, 8, 10, 12]
+    assert caplog.text.count("have waited") == 1
+
+
 def test_one_long_task_keeps_its_worker_and_no_other(cluster, tmp_path):
     adapt(cluster, 3)
     with Diffusion(cluster, cache_folder=tmp_path / "cache") as run:
@@ -87,7 +97,7 @@ def test_workers_that_leave_under_way_cost_no_task(cluster, tmp_path, files):  #
     assert len(events(tmp_path / "run", "done")) == 200 and len(events(tmp_path / "run", "left")) >= 2
 
 
-def test_whoever_has_the_only_copies_stays_longest(cluster, tmp_path, files):  # noqa: F811
+def test_a_worker_with_the_only_copies_stays_longest(cluster, tmp_path, files):  # noqa: F811
     cluster.scale(3)
     with Client(cluster) as client, Diffusion(client, cache_folder=tmp_path / "cache") as run:
         client.wait_for_workers(3)

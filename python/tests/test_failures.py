@@ -36,7 +36,7 @@ def test_a_failures_line_names_the_file_and_not_its_copy(run, tmp_path):
     assert str(tmp_path / "in.txt") in repr(result) and "items" not in repr(result)
 
 
-def test_a_process_that_crashed_is_told_of_by_its_signal(run):
+def test_a_crashed_process_is_reported_with_its_signal(run):
     with pytest.raises(WorkerLost, match="was killed by SIGSEGV"):
         run.submit(segfault).result()
 

@@ -41,7 +41,7 @@ def again(tmp_path):
     return again
 
 
-def test_functions_are_told_apart_by_what_they_captured(again):
+def test_functions_that_captured_other_values_are_others(again):
     assert again(partial(add, 1), 5) == (6, True)
     assert again(partial(add, 2), 5) == (7, True)
     assert again(lambda number: number + 1, 5) == (6, True)

@@ -23,7 +23,7 @@ def run(tmp_path):
         yield run
 
 
-def test_a_fork_is_told_whose_run_it_is(run):
+def test_a_fork_gets_an_error_that_names_the_parents_run(run):
     child = os.fork()
     if child == 0:
         status = 1

@@ -112,7 +112,7 @@ def test_a_peer_with_another_content_is_refused(source, pair):
     assert second.bring(item, first.address, keep=True).source == "peer"
 
 
-def test_whoever_does_not_hold_the_token_gets_nothing(source, make):
+def test_a_client_without_the_token_gets_nothing(source, make):
     first, stranger = make("first"), make("stranger", token="another")
     first.bring(item_of(source, 1), "store", keep=True)
     with pytest.raises(PeerFailed):

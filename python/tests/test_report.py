@@ -198,7 +198,7 @@ def test_failures_of_one_kind_are_shown_once():
     assert text.count("Traceback of") == 2 and "night-1" in text and "1,000 tasks failed" in text
 
 
-def test_what_differs_in_messages_is_told_from_what_does_not():
+def test_messages_that_differ_in_numbers_and_names_are_one_failure():
     same = [
         ("E: row 17 of /a/b.c", "E: row 4 of /d"),
         ("E: s3://x/1?v=2 took 3.5 s", "E: gs://y took 4 s"),

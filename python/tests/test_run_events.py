@@ -171,7 +171,8 @@ def test_a_run_records_arguments_usage_and_failures(tmp_path, back_end):
         options = {"cache_folder": tmp_path / "cache", "run_folder": tmp_path / "run", "page": True}
         with Diffusion(cluster, **options) as d:
             assert d.page.count("/") == 4
-            futures = [d.submit(slow, number, File(tmp_path / "night.fits"), seconds=1.0) for number in range(2)]
+            # Usage is measured every 2 s: at least once while they run.
+            futures = [d.submit(slow, number, File(tmp_path / "night.fits"), seconds=2.5) for number in range(2)]
             list(d.map(double, [1, 2, 3]))
             for result in d.map(fail, [77]):
                 assert result.error is not None
@@ -187,12 +188,12 @@ def test_a_run_records_arguments_usage_and_failures(tmp_path, back_end):
             run(client)
     records = list(read(tmp_path / "run"))
     slowest = [one["arguments"] for one in records if one["kind"] == "done" and one["name"].endswith("slow")]
-    assert sorted(slowest) == [f"{number}, {tmp_path}/night.fits, seconds=1.0" for number in range(2)]
+    assert sorted(slowest) == [f"{number}, {tmp_path}/night.fits, seconds=2.5" for number in range(2)]
     usage = [one for one in records if one["kind"] == "usage"]
     assert usage and all(one["cores"] >= 0 and one["memory_bytes"] > 1_000_000 for one in usage)
-    assert any(one["longest"] and "seconds=1.0" in one["longest"][0]["arguments"] for one in usage)
+    assert any(one["longest"] and "seconds=2.5" in one["longest"][0]["arguments"] for one in usage)
     report = (tmp_path / "run" / "report.html").read_text()
-    for expected in ("night.fits, seconds=1.0", "<code><bdi>77</bdi></code>", "1 task failed"):
+    for expected in ("night.fits, seconds=2.5", "<code><bdi>77</bdi></code>", "1 task failed"):
         assert expected in report
     stats = RunStats()
     for record in records:

@@ -96,6 +96,14 @@ def test_a_file_read_from_start_to_end_is_read_ahead_more_and_more():
     assert max(source.fetched) == 5 << 20 and len(source.fetched) < 20
 
 
+@pytest.mark.parametrize("length", [300_000, 1 << 20, 4 << 20, 7 << 20])
+def test_no_byte_of_a_file_read_from_start_to_end_is_fetched_twice(length):
+    source = Source(60_000_000)
+    ahead = ReadAhead(5 << 20, source.fetch, len(source.content))
+    read = b"".join(ahead._fetch(start, start + length) for start in range(0, len(source.content), length))
+    assert read == source.content and sum(source.fetched) == len(read)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_ranges_are_right_however_they_follow_each_other(seed):
     dice, source = random.Random(seed), Source(300_000)

@@ -309,6 +309,27 @@ def test_several_iterables_keywords_and_lengths(run):
         len(run.map(double, iter([1])))
 
 
+class Counted:
+    """Counts how often any of its kind was pickled."""
+
+    pickled = 0
+
+    def __reduce__(self):
+        Counted.pickled += 1
+        return int, ()
+
+
+def test_the_first_tasks_of_a_list_go_out_before_the_others_are_pickled(run, monkeypatch):
+    sent, submit = [], run._run._backend.submit
+    monkeypatch.setattr(
+        run._run._backend, "submit", lambda tasks: (sent.append((Counted.pickled, tasks.is_last)), submit(tasks))
+    )
+    Counted.pickled = 0
+    results = run.map(double, [Counted() for _ in range(3000)])
+    assert sent[0] == (100, False) and [is_last for _, is_last in sent].count(True) == 1 and sent[-1][1]
+    assert sum(result.value for result in results) == 0
+
+
 def test_an_iterator_whose_results_nobody_reads_runs_all_the_same(tmp_path):
     notes = tmp_path / "notes"
     notes.mkdir()

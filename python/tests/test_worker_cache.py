@@ -85,7 +85,7 @@ def test_missing_files_and_ranges_of_folders_are_errors_and_leave_nothing(source
     assert cache.held_bytes() == 0 and not partial_files_of(cache)
 
 
-def test_the_longest_unused_goes_first_and_is_told(source, cache):
+def test_the_least_recently_used_copy_goes_first_and_is_reported(source, cache):
     for number in range(10):
         brought(cache, item_of(source, number))
     assert read_pinned(cache, item_of(source, 0)) and read_pinned(cache, item_of(source, 2))

@@ -97,9 +97,9 @@ class CachedFileSystem(ChainedFileSystem):  # type: ignore[misc]
         starts = starts if isinstance(starts, Iterable) else [starts] * len(paths)
         ends = ends if isinstance(ends, Iterable) else [ends] * len(paths)
 
-        def one(wanted: tuple[str, int | None, int | None]) -> Any:
+        def one(requested: tuple[str, int | None, int | None]) -> Any:
             try:
-                return self.cat_file(*wanted)
+                return self.cat_file(*requested)
             except Exception as error:
                 if on_error == "raise":
                     raise
@@ -199,32 +199,32 @@ class _Content:
             return b""
         return b"".join(self._pieces(range(start, end)))
 
-    def _pieces(self, wanted: range) -> Iterable[bytes]:
+    def _pieces(self, requested: range) -> Iterable[bytes]:
         length = self.fs.block_bytes
         missing: list[int] = []
-        for number in range(wanted.start // length, (wanted.stop - 1) // length + 1):
-            kept = self._kept(number, wanted)
+        for number in range(requested.start // length, (requested.stop - 1) // length + 1):
+            kept = self._kept(number, requested)
             if kept is None:
                 missing.append(number)
             if missing and (kept is not None or len(missing) == _MAX_BLOCKS):
-                yield from self._fetched(missing[0], missing[-1], wanted)
+                yield from self._fetched(missing[0], missing[-1], requested)
                 missing = []
             if kept is not None:
                 yield kept
         if missing:
-            yield from self._fetched(missing[0], missing[-1], wanted)
+            yield from self._fetched(missing[0], missing[-1], requested)
 
-    def _inside(self, number: int, wanted: range) -> range:
-        """The part of a block that is wanted, counted from the block's start."""
+    def _inside(self, number: int, requested: range) -> range:
+        """The part of a block of a request, counted from the block's start."""
         begin, length = number * self.fs.block_bytes, self.fs.block_bytes
-        return range(max(wanted.start - begin, 0), min(wanted.stop - begin, length))
+        return range(max(requested.start - begin, 0), min(requested.stop - begin, length))
 
-    def _kept(self, number: int, wanted: range) -> bytes | None:
-        part = self._inside(number, wanted)
+    def _kept(self, number: int, requested: range) -> bytes | None:
+        part = self._inside(number, requested)
         kept = self.fs.cache.get(self._block_key, number, part.start, part.stop)
         return kept if kept is not None and len(kept) == len(part) else None
 
-    def _fetched(self, first: int, last: int, wanted: range) -> list[bytes]:
+    def _fetched(self, first: int, last: int, requested: range) -> list[bytes]:
         length = self.fs.block_bytes
         content = self.fs.fs.cat_file(self.path, first * length, min((last + 1) * length, self.size), **self.version)
         # Only what was surely fetched of this content is kept under its key.
@@ -236,7 +236,7 @@ class _Content:
             except OSError:
                 # The disk is full, or the folder cannot be made: it is read all the same.
                 break
-        parts = [self._inside(number, wanted) for number in range(first, last + 1)]
+        parts = [self._inside(number, requested) for number in range(first, last + 1)]
         return [block[part.start : part.stop] for block, part in zip(blocks, parts)]
 
     def _check(self) -> None:

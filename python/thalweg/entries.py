@@ -60,14 +60,14 @@ def byte_range(entry: Entry, start: int | None, end: int | None) -> tuple[int, i
     return begin, max(begin, stop)
 
 
-def read_many(store: Store, wanted: list[tuple[str, int | None, int | None]]) -> list[Any]:
+def read_many(store: Store, requests: list[tuple[str, int | None, int | None]]) -> list[Any]:
     """Returns ranges of files, each the bytes or the exception that reading them ended with."""
-    paths = list(dict.fromkeys(path for path, _, _ in wanted))
+    paths = list(dict.fromkeys(path for path, _, _ in requests))
     found = store.entries([os.fsencode(path) for path in paths])
     entries = {path: _content_of(store, path, one) for path, one in zip(paths, found)}
-    results: list[Any] = [entries[path] for path, _, _ in wanted]
+    results: list[Any] = [entries[path] for path, _, _ in requests]
     ranges, places = [], []
-    for place, (path, start, end) in enumerate(wanted):
+    for place, (path, start, end) in enumerate(requests):
         entry = entries[path]
         if isinstance(entry, Entry):
             ranges.append((entry, *byte_range(entry, start, end)))

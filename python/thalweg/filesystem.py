@@ -299,14 +299,14 @@ class ThalwegFileSystem(Listing):
             raise TypeError("paths must be a list")
         starts = starts if isinstance(starts, Iterable) else [starts] * len(paths)
         ends = ends if isinstance(ends, Iterable) else [ends] * len(paths)
-        wanted = list(zip(paths, starts, ends))
-        if len(wanted) != len(paths):
+        ranges = list(zip(paths, starts, ends))
+        if len(ranges) != len(paths):
             raise ValueError("paths, starts and ends must be of one length")
-        results: list[Any] = [None] * len(wanted)
+        results: list[Any] = [None] * len(ranges)
         systems = [self.of_url(path) for path in paths]
         for system in {id(one): one for one in systems}.values():
             places = [place for place, one in enumerate(systems) if one is system]
-            for place, result in zip(places, system._read_many([wanted[place] for place in places])):
+            for place, result in zip(places, system._read_many([ranges[place] for place in places])):
                 results[place] = result
         if on_error == "raise":
             for result in results:
@@ -314,9 +314,9 @@ class ThalwegFileSystem(Listing):
                     raise result
         return results
 
-    def _read_many(self, wanted: list[tuple[str, Any, Any]]) -> list[Any]:
+    def _read_many(self, ranges: list[tuple[str, Any, Any]]) -> list[Any]:
         with using(self.location) as store:
-            return read_many(store, [(self._strip_protocol(path), start, end) for path, start, end in wanted])
+            return read_many(store, [(self._strip_protocol(path), start, end) for path, start, end in ranges])
 
     def cat(self, path: Any, recursive: bool = False, on_error: str = "raise", **kwargs: Any) -> Any:
         """Returns the content of a file, or of many.

@@ -38,16 +38,20 @@ class ReadAhead(BaseCache):  # type: ignore[misc]
             return b""
         follows, self._next = start == self._next, stop
         kept_start, kept = self._piece
-        if kept_start <= start and stop <= kept_start + len(kept):
+        kept_stop = kept_start + len(kept)
+        if kept_start <= start and stop <= kept_stop:
             self.hit_count += 1
             return kept[start - kept_start : stop - kept_start]
         self.miss_count += 1
         if stop - start >= (self.blocksize if follows else _DIRECT_BYTES):
             return bytes(self.fetcher(start, stop))
+        # The end of the piece, where the request goes on beyond it, is not read again.
+        head = memoryview(kept)[start - kept_start :] if kept_start <= start < kept_stop else memoryview(b"")
+        start += len(head)
         self._ahead_bytes = min(2 * self._ahead_bytes, self.blocksize) if follows else _MIN_BYTES
         kept = self.fetcher(start, min(self.size, max(stop, start + self._ahead_bytes)))
         self._piece = start, kept
-        return bytes(kept[: stop - start])
+        return b"".join((head, memoryview(kept)[: stop - start]))
 
 
 register_cache(ReadAhead, clobber=True)

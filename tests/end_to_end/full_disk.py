@@ -177,3 +177,43 @@ def a_node_on_a_full_disk_lives_by_its_reserve(scene, kind):
     check(log < 2 << 20, f"the catalog's log has {log} bytes")
     node.stop()
     store.verify()
+
+
+@test(each=KINDS, seconds=180)
+def a_node_that_filled_the_disk_goes_on_once_there_is_room(scene, kind):
+    """Nearly all of the disk is in the one container that the node had open: it is freed without a restart."""
+    store = small_disk(scene, kind)
+    node = store.start_node()
+    remote = store.through(node)
+    put_random(scene, remote, "kept", 1 << 20)
+    put_random(scene, remote, "gone", 20 << 20)
+    put_random(scene, remote, "too much", DISK_BYTES, code=1)
+    fill_to_the_last_byte(scene)
+    # Through the node, which must not take the reserve for what found no room.
+    remote.command("rm", remote.at("gone"))
+    fill_to_the_last_byte(scene)
+    (scene.folder / "disk" / "filler").unlink()
+    collected = [store.told("collect", store.folder)]
+
+    def is_freed():
+        collected.append(store.told("collect", store.folder))
+        return sum(done["freed_bytes"] for done in collected) > 30 << 20
+
+    scene.until(is_freed, "the container of the node is freed", seconds=60)
+    # The container that the record of the removal went to.
+    check(collected[-1]["open_bytes"] < 1 << 20, collected[-1])
+    scene.until(
+        lambda: not any("(deleted)" in name for name in open_files(node.process)), "the node closes deleted files", seconds=60
+    )
+    put_random(scene, remote, "fits now", 20 << 20)
+    for name in ("kept", "fits now"):
+        fetched = remote.get(name, f"fetched {name}").read_bytes()
+        check(fetched == (scene.folder / f"source of {name}").read_bytes(), name)
+    store.verify()
+    node.stop()
+    store.verify()
+
+
+def open_files(process):
+    folder = f"/proc/{process.pid}/fd"
+    return [os.readlink(f"{folder}/{name}") for name in os.listdir(folder) if os.path.lexists(f"{folder}/{name}")]

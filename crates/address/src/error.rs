@@ -9,8 +9,6 @@ pub enum Error {
     Repository(#[from] repository::Error),
     #[error(transparent)]
     Transfer(#[from] transfer::Error),
-    #[error("{path}: {source}")]
-    Io { path: &'static str, source: std::io::Error },
 }
 
 pub type Result<T> = std::result::Result<T, Error>;

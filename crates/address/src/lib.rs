@@ -5,10 +5,8 @@ mod address;
 mod error;
 mod escaping;
 mod opening;
-mod random;
 
 pub use address::{SCHEME, StoreAddress, scheme_of};
 pub use error::{Error, Result};
 pub use escaping::{escape_bytes, escaped};
 pub use opening::{CredentialFiles, connect, open_remote, open_store, open_store_with, possible_access};
-pub use random::random_bytes;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use catalog::{Names, Purpose};
 use repository::{Access, Lease, Repository};
-use transfer::{Credentials, Remote, RemoteCatalog, RemoteStore, TlsClient, read_secret};
+use transfer::{Credentials, Remote, RemoteCatalog, RemoteStore, TlsClient, random_number, read_secret};
 
-use crate::{Error, Result, StoreAddress, random_bytes};
+use crate::{Error, Result, StoreAddress};
 
 /// Opens the store; its session ends with [`Repository::close`].
 pub fn open_store(store: &StoreAddress, access: Access) -> Result<Arc<Repository>> {
@@ -35,7 +35,7 @@ pub fn open_store_with(files: &CredentialFiles, store: &StoreAddress, access: Ac
         credentials.tls = Some(TlsClient::load(file)?);
     }
     let application = application()?;
-    let client = u64::from_ne_bytes(random_bytes()?);
+    let client = random_number()?;
     open_remote(Remote::connect_with(credentials, address, client, "", &application)?, access)
 }
 
@@ -51,7 +51,7 @@ pub fn possible_access(store: &StoreAddress) -> Access {
 /// A node, for what only nodes answer.
 pub fn connect(address: &str) -> Result<Remote> {
     let application = application()?;
-    Ok(Remote::connect(address, u64::from_ne_bytes(random_bytes()?), "", &application)?)
+    Ok(Remote::connect(address, random_number()?, "", &application)?)
 }
 
 /// Returns the application that the environment names, empty for none.

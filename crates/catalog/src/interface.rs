@@ -5,13 +5,15 @@ use format::{
     SessionId, StorePath, VersionId, VersionRecord,
 };
 
+use crate::Refusal;
+
 /// Why a catalog refused or failed, by what the caller does about it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{path}: no such file or directory in the store")]
     NotFound { path: StorePath },
     #[error("{path}: {why}")]
-    Refused { path: StorePath, why: &'static str },
+    Refused { path: StorePath, why: Refusal },
     /// The commit refers to containers that were condemned or rewritten since the session began: put those segments
     /// again, refer to the new addresses, and commit again.
     #[error("{} container(s) the commit refers to are no longer live", containers.len())]
@@ -362,6 +364,10 @@ pub trait LocalCatalog: Names {
 
     /// Seals a container: open → live.
     fn seal_container(&self, container: ContainerId, stored_bytes: u64, segments: u64) -> Result<()>;
+
+    /// Seals a container, open → live, some of whose segments never got into its file: who refers to it since an earlier
+    /// epoch is refused, as where it moved.
+    fn truncate_container(&self, container: ContainerId) -> Result<()>;
 
     fn container(&self, container: ContainerId) -> Result<Option<ContainerRecord>>;
 

@@ -164,6 +164,10 @@ impl LocalCatalog for MemoryCatalog {
         self.state().open_container(session)
     }
 
+    fn truncate_container(&self, container: ContainerId) -> Result<()> {
+        self.state().truncate_container(container)
+    }
+
     fn seal_container(&self, container: ContainerId, stored_bytes: u64, segments: u64) -> Result<()> {
         self.state().seal_container(container, stored_bytes, segments)
     }

@@ -71,7 +71,7 @@ pub(crate) fn left_out(record: &JournalRecord, change: &Change, refusal: &Error)
     }
     let (path, why) = match refusal {
         Error::NotFound { path } => (path, "the record that made it is missing".to_owned()),
-        Error::Refused { path, why } => (path, (*why).to_owned()),
+        Error::Refused { path, why } => (path, why.to_string()),
         other => (change.path(), other.to_string()),
     };
     Some(SkippedRecord { sequence: record.sequence, path: path.clone(), why })

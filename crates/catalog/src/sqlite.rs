@@ -102,6 +102,11 @@ impl SqliteCatalog {
         SqliteCatalog { give_up_reserve: Some(give_up_reserve), ..self }
     }
 
+    /// Moves the log into the file, as far as its readers let it, so that its blocks are used again and it grows no further.
+    pub fn move_log(&self) {
+        self.connections.move_log();
+    }
+
     /// Returns the highest numbers that any catalog of the store is known to have given.
     pub fn marked(&self) -> IssuedNumbers {
         self.noted().given
@@ -278,6 +283,10 @@ impl LocalCatalog for SqliteCatalog {
 
     fn seal_container(&self, container: ContainerId, stored_bytes: u64, segments: u64) -> Result<()> {
         self.write_with_reserve(|writing| writing.seal_container(container, stored_bytes, segments))
+    }
+
+    fn truncate_container(&self, container: ContainerId) -> Result<()> {
+        self.write_with_reserve(|writing| writing.truncate_container(container))
     }
 
     fn container(&self, container: ContainerId) -> Result<Option<ContainerRecord>> {

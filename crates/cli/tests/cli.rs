@@ -6,6 +6,7 @@ mod cli {
     mod at;
     mod bounds;
     mod broken;
+    mod claims;
     mod company;
     mod comparing;
     mod configuration;

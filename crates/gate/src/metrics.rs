@@ -222,13 +222,19 @@ impl Monitored for Shown {
         page::page(&self.status())
     }
 
-    /// A gate that answers serves.
+    /// A gate is well when all its servers are.
     fn health(&self) -> Health {
-        Ok(())
+        let unreachable = |upstream: &Rc<UpstreamScheduler>| {
+            let why = upstream.reachability.unreachable()?;
+            Some(format!("{}: {why}", upstream.server()))
+        };
+        let mut unreachable: Vec<String> = self.0.upstream().iter().filter_map(unreachable).collect();
+        unreachable.sort();
+        if unreachable.is_empty() { Ok(()) } else { Err(unreachable.join("; ")) }
     }
 
     fn view(&self) -> View {
-        view::view(&self.status(), &self.0.history.borrow())
+        view::view(&self.status(), self.health(), &self.0.history.borrow())
     }
 
     /// Returns the pages of `thalweg gate top`.

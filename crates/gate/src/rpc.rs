@@ -8,7 +8,6 @@ mod abandoned;
 mod budget;
 pub mod call;
 mod connection;
-mod flows;
 pub mod gluster;
 mod held;
 mod in_service;
@@ -33,12 +32,12 @@ use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
 use crate::listener::ListenerContext;
+use crate::reachability::note_dial;
 use crate::socket;
 
 pub(crate) use budget::Budget;
 use budget::Window;
 use connection::{Connection, Ending, Result};
-pub use flows::Flows;
 use request_queues::RequestQueues;
 
 /// A client that connects has something to say, and says it within this time.
@@ -89,26 +88,11 @@ async fn calls(client: &TcpStream) -> Result<bool> {
     Ok(seen.map_err(|_elapsed| Ending::Idle)?? > 0)
 }
 
-/// Connects to the server; says once when it is down, and once when it is there again.
-async fn dial(listener: &ListenerContext, client: SocketAddr) -> Option<TcpStream> {
-    let upstream = &listener.listen.upstream;
-    let dialled = timeout(DIAL_TIMEOUT, connect(upstream, client)).await;
+async fn dial(listener: &Rc<ListenerContext>, client: SocketAddr) -> Option<TcpStream> {
+    let dialled = timeout(DIAL_TIMEOUT, connect(&listener.listen.upstream, client)).await;
     let dialled = dialled.unwrap_or_else(|_elapsed| Err(io::ErrorKind::TimedOut.into()));
-    let was_down = listener.upstream.flows.is_down.replace(dialled.is_err());
-    match dialled {
-        Ok(server) => {
-            if was_down {
-                tracing::warn!(peer = %upstream, "the server is reached again");
-            }
-            Some(server)
-        }
-        Err(error) => {
-            if !was_down {
-                tracing::warn!(peer = %upstream, "the server is not reached: {error}; its clients are reset until it is");
-            }
-            None
-        }
-    }
+    note_dial(listener, &dialled);
+    dialled.ok()
 }
 
 async fn connect(server: &str, client: SocketAddr) -> io::Result<TcpStream> {

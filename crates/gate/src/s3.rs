@@ -36,6 +36,7 @@ use crate::socket::{self, SLICE};
 use crate::wire::{Seen, Wire};
 pub(crate) use client_timeout::ClientTimeout;
 use connection::Connection;
+pub(crate) use dial::connect;
 pub(crate) use limits::{ConnectionPermit, Connections, MAX_CONNECTIONS};
 use limits::{HANDSHAKE_TIMEOUT, IDLE_TIMEOUT};
 

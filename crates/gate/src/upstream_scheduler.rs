@@ -22,7 +22,8 @@ use tokio::sync::Notify;
 
 use crate::applications::{Application, Applications};
 use crate::clock::Clock;
-use crate::rpc::Flows;
+use crate::flows::{Flow, Flows};
+use crate::reachability::Reachability;
 use admission::Uploads;
 pub(crate) use admission::{Admission, UploadCounts};
 use grant::QueueKey;
@@ -45,8 +46,9 @@ const REMEMBERED_SERVICES: u64 = 16;
 
 pub struct UpstreamScheduler {
     server: String,
-    /// Calls without answer there, where calls pass.
+    /// Calls and requests without answer there.
     pub flows: Flows,
+    pub reachability: Reachability,
     clock: Rc<Clock>,
     operation_bytes: Cell<u64>,
     state: RefCell<QueueState>,
@@ -92,6 +94,7 @@ impl UpstreamScheduler {
         let upstream = Rc::new(UpstreamScheduler {
             server: server.to_owned(),
             flows: Flows::default(),
+            reachability: Reachability::default(),
             clock,
             operation_bytes: Cell::new(operation_bytes),
             state: RefCell::new(state),
@@ -156,6 +159,12 @@ impl UpstreamScheduler {
     pub fn depth_bytes(&self) -> (u64, u64) {
         let state = self.state.borrow();
         (state.scheduler.depth_bytes(), state.scheduler.in_flight_bytes())
+    }
+
+    /// Whether the application of this flow has room for such a request at a server that does not answer it.
+    pub fn has_room(&self, flow: &Flow, cost_bytes: u64) -> bool {
+        let applications = self.state.borrow().tree.applications().clone();
+        self.flows.may_send(flow, cost_bytes, self.depth_bytes().0, |group| applications.group_weight(group))
     }
 
     /// Returns how long a grant may show no progress before it is better given back.

@@ -11,6 +11,8 @@ mod buffering;
 mod crowds;
 #[path = "gate/endings.rs"]
 mod endings;
+#[path = "gate/health.rs"]
+mod health;
 #[path = "gate/limits.rs"]
 mod limits;
 #[path = "gate/neighbours.rs"]

@@ -11,7 +11,8 @@ use std::collections::BTreeSet;
 
 use catalog::{Commit, Committed};
 use format::{
-    Attributes, BlockKind, Change, ContainerId, FileKind, FileTime, FileTimes, JournalRecord, SessionId, StorePath,
+    Attributes, BlockKind, Change, ContainerId, FileKind, FileTime, FileTimes, JournalRecord, SegmentAddress,
+    SessionId, StorePath,
 };
 use store::ClaimOwner;
 
@@ -144,7 +145,7 @@ impl Repository {
     /// Moves the outbox into containers; returns when it is durable there. Two processes may move the same
     /// record: it has the same sequence number then, and counts once.
     pub(crate) fn journal(&self) -> Result<()> {
-        let Some(LocalEngines { catalog, .. }) = &self.local else {
+        let Some(LocalEngines { catalog, store }) = &self.local else {
             return Ok(()); // The node at the other end does it.
         };
         loop {
@@ -152,18 +153,21 @@ impl Repository {
             if records.is_empty() {
                 return Ok(());
             }
-            self.put_records(&records)?;
+            let addresses = self.put_records(&records)?;
             self.store.make_durable()?;
+            // Another writer's attempt found no room for them: they stay in the outbox.
+            if let Some(dropped) = addresses.into_iter().find(|address| store.has_dropped(*address)) {
+                return Err(store::Error::Full { path: format!("container {}", dropped.container) }.into());
+            }
             let sequences: Vec<_> = records.iter().map(|record| record.sequence).collect();
             catalog.journaled(&sequences)?;
         }
     }
 
-    fn put_records(&self, records: &[JournalRecord]) -> Result<()> {
+    fn put_records(&self, records: &[JournalRecord]) -> Result<Vec<SegmentAddress>> {
         let encoded: Vec<_> = records.iter().map(JournalRecord::encode).collect();
         let new_segments: Vec<_> =
             encoded.iter().map(|bytes| NewSegment { fingerprint: self.fingerprint(bytes), bytes }).collect();
-        self.keep_again(JOURNALIST, BlockKind::Journal, &new_segments)?;
-        Ok(())
+        self.keep_again(JOURNALIST, BlockKind::Journal, &new_segments)
     }
 }

@@ -191,6 +191,10 @@ fn open_with(path: &Path, settings: Settings, access: Access) -> Result<Reposito
     let reserve = (access == Access::Remove).then(|| Reserve::take(path, &settings));
     let catalog_lock = CatalogLock::share(path, &settings, access)?;
     let catalog = open_catalog(path, &settings, access)?;
+    if reserve.as_ref().is_some_and(Reserve::is_given_up) {
+        // Else each verb that makes room would leave less of the reserve, while a node has the catalog open.
+        catalog.move_log();
+    }
     let unsound = match unsoundness(path, &settings, &catalog) {
         Err(Error::Catalog(catalog::Error::Corrupt { why, .. })) if access == Access::Inspect => Some(why),
         found => found?,
@@ -347,6 +351,10 @@ impl Registrar for CatalogRegistrar {
 
     fn sealed(&self, container: ContainerId, facts: SealedContainer) -> store::Result<()> {
         self.catalog.seal_container(container, facts.stored_bytes, facts.segments).map_err(as_store_error)
+    }
+
+    fn truncated(&self, container: ContainerId) -> store::Result<()> {
+        self.catalog.truncate_container(container).map_err(as_store_error)
     }
 
     fn referable(&self, container: ContainerId) -> store::Result<Option<ContainerId>> {

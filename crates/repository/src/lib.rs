@@ -11,6 +11,7 @@ mod admission;
 mod agreement;
 mod blocks;
 mod catalog_lock;
+mod checked_runs;
 mod collect;
 mod commit;
 mod comparison;

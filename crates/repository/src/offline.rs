@@ -33,6 +33,10 @@ impl Registrar for NoCatalog {
         Ok(())
     }
 
+    fn truncated(&self, _: ContainerId) -> store::Result<()> {
+        Ok(())
+    }
+
     fn referable(&self, container: ContainerId) -> store::Result<Option<ContainerId>> {
         Ok(Some(container))
     }

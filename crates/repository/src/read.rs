@@ -109,22 +109,12 @@ impl Repository {
             EntryKind::Hole => take(Piece::Hole(range.end - range.start)),
             EntryKind::Page { .. } => unreachable!("only content entries are handed over"),
             EntryKind::Data { run, skip, digest } => {
-                let entries = self.checked_entries(run, &digest)?;
+                let checked = self.checked_run(run, &digest)?;
                 let wanted = skip as u64 + range.start..skip as u64 + range.end;
-                let mut offset = 0;
-                let mut first = None;
-                let mut last = 0;
-                for (i, segment) in entries.iter().enumerate() {
-                    let end = offset + segment.bytes as u64;
-                    if end > wanted.start && offset < wanted.end {
-                        first.get_or_insert((i, offset));
-                        last = i;
-                    }
-                    offset = end;
-                }
-                let Some((first, at)) = first else { return Ok(()) };
+                let Some((entries, first, at)) = checked.holding(&wanted) else { return Ok(()) };
                 let from = SegmentAddress::new(run.container, run.first + first as u32);
-                self.run_pieces(from, &entries[first..=last], (at, wanted), take)
+                let read = self.run_pieces(from, entries, (at, wanted), take);
+                read.inspect_err(|_| self.forget_run(run, &digest))
             }
         }
     }

@@ -8,6 +8,7 @@ use store::{LocalStore, SegmentStore};
 
 use crate::blocks::BlockCache;
 use crate::catalog_lock::CatalogLock;
+use crate::checked_runs::CheckedRuns;
 use crate::lease::Lease;
 use crate::reserve::{Reserve, SharedReserve};
 use crate::{Error, Result};
@@ -20,6 +21,10 @@ pub struct LocalEngines {
 }
 
 /// An open store, near or far. Cheap to share: wrap it in an `Arc`.
+///
+/// Its methods stand with what they do, each file with the state and the types that only they use: segments in
+/// (`dedup.rs`, `commit.rs`, `draft.rs`) and out (`read.rs`, `mismatch.rs`, `repair.rs`), and the pages of manifests
+/// (`tree/walk.rs`, `tree/narrow.rs`). Here is what makes and ends it.
 pub struct Repository {
     pub settings: Settings,
     pub(crate) store: Arc<dyn SegmentStore>,
@@ -29,6 +34,7 @@ pub struct Repository {
     pub(crate) local: Option<LocalEngines>,
     pub(crate) lease: Lease,
     pub(crate) cache: BlockCache,
+    pub(crate) checked_runs: CheckedRuns,
     /// Why nothing may be written by this catalog; only in a store that was opened to be inspected.
     pub(crate) unsound: Option<String>,
     /// Keeps the catalog from being replaced. Behind the lease, which ends in the catalog.
@@ -55,6 +61,7 @@ impl Repository {
             local: None,
             lease,
             cache: BlockCache::default(),
+            checked_runs: CheckedRuns::default(),
             unsound: None,
             catalog_lock: None,
             shared_reserve: None,

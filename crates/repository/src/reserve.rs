@@ -85,6 +85,11 @@ impl Reserve {
         Reserve { files }
     }
 
+    /// Whether room was short.
+    pub fn is_given_up(&self) -> bool {
+        self.files.iter().any(|(file, _)| file.metadata().is_ok_and(|found| found.len() == 0))
+    }
+
     /// Takes a part back, so that rewriting containers leaves room for the transactions that free the old ones.
     pub fn hold_back(&self) {
         self.files.iter().for_each(|(file, _)| grow(file, HELD_BACK_BYTES));

@@ -10,6 +10,7 @@ mod container;
 pub mod files;
 mod guard;
 mod local;
+mod lru;
 mod memory;
 mod segment_store;
 mod table;
@@ -18,6 +19,7 @@ pub use container::{
     BlockPlan, BlockSpot, ContainerIndex, Damage, FOLDER as CONTAINERS_FOLDER, file_name as container_file_name,
 };
 pub use local::{Counters, LocalStore, Options, ReadableParts, Report};
+pub use lru::Lru;
 pub use memory::{CountingRegistrar, MemoryStore};
 pub use segment_store::{Answer, ClaimOwner, Error, Registrar, Result, SealedContainer, SegmentStore, StoredBlock};
 pub use table::TABLE_FOLDER;

@@ -4,20 +4,21 @@
 //! Locks, in the order they may be taken: `turn` (the right to write parts), `sealing` or `opening`, then `writing`
 //! (data being written), then `claims`. Only the first three may be held while the disk or the catalog works. After a
 //! failed write or sync nothing more is accepted: memory may have the only copy of some segments. A write for lack of
-//! room is no such failure: its data is kept, and written when there is room.
+//! room is no such failure: it ends its container only (`full_disk.rs`).
 
 mod background_merge;
 mod claims;
 mod containers;
 mod damage;
 mod durability;
+mod full_disk;
 mod inspection;
 mod lookup;
-mod lru;
 mod reading;
 mod rewriting;
 mod writing;
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::Duration;
@@ -53,6 +54,9 @@ pub struct Options {
     pub index_cache_bytes: usize,
     /// Container files kept open.
     pub open_files: usize,
+    /// An open container of at least a part is closed when nothing was put for this long, so that it can be collected.
+    /// Only with `background`.
+    pub idle_timeout: Duration,
     /// A thread seals containers, publishes table runs every second and merges them. Without it these are done within
     /// `make_durable` and `close`, and no answer is cached for a second: for tests and short commands.
     pub background: bool,
@@ -67,6 +71,7 @@ impl Default for Options {
             part_bytes: 4 << 20,
             index_cache_bytes: 64 << 20,
             open_files: 128,
+            idle_timeout: Duration::from_secs(30),
             background: true,
             merges_table: true,
         }
@@ -111,6 +116,8 @@ struct Shared {
     /// A claim was resolved or given up.
     resolved: Condvar,
     damage: Damage,
+    /// Containers that a full disk has ended, and how many segments each kept.
+    truncated: Mutex<HashMap<ContainerId, u32>>,
     failure: OnceLock<String>,
     counts: Counts,
 }
@@ -161,6 +168,7 @@ impl LocalStore {
             claims: Mutex::default(),
             resolved: Condvar::new(),
             damage: Damage::default(),
+            truncated: Mutex::default(),
             failure: OnceLock::new(),
             counts: Counts::default(),
         });
@@ -215,6 +223,11 @@ impl LocalStore {
     /// Lets copies that are durable stand in for lost segments, whose fingerprints the copies tell.
     pub fn heal(&self, found: &[(LostSegment, SegmentAddress)]) {
         self.shared.record_healed(found);
+    }
+
+    /// Whether a full disk has ended the container before this segment was in its file.
+    pub fn has_dropped(&self, address: SegmentAddress) -> bool {
+        self.shared.has_dropped(address)
     }
 
     /// Returns a number that grows whenever this process has recorded segments as lost.
@@ -278,11 +291,6 @@ impl Shared {
             Some(why) => Err(Error::Poisoned { why: why.clone() }),
             None => Ok(()),
         }
-    }
-
-    /// Handles a failed write: the store fails, unless the disk was only full.
-    fn failed_to_write(&self, error: Error) -> Error {
-        if matches!(error, Error::Full { .. }) { error } else { self.poison(error) }
     }
 
     /// Fails the store: it accepts no more data, and all waiters wake; returns the error it was given.

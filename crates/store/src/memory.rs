@@ -35,6 +35,7 @@ pub struct CountingRegistrar {
 struct State {
     last: u64,
     sealed: HashMap<ContainerId, SealedContainer>,
+    truncated: HashSet<ContainerId>,
     condemned: HashSet<ContainerId>,
     /// Where the segments of containers that moved lie, and where they lay before, newest first.
     files: HashMap<ContainerId, Vec<ContainerId>>,
@@ -55,6 +56,10 @@ impl CountingRegistrar {
         lock(&self.state).files.entry(logical).or_default().insert(0, physical);
     }
 
+    pub fn is_truncated(&self, container: ContainerId) -> bool {
+        lock(&self.state).truncated.contains(&container)
+    }
+
     /// Returns the facts reported when the container was sealed.
     pub fn facts(&self, container: ContainerId) -> Option<SealedContainer> {
         lock(&self.state).sealed.get(&container).copied()
@@ -70,6 +75,11 @@ impl Registrar for CountingRegistrar {
 
     fn sealed(&self, container: ContainerId, facts: SealedContainer) -> Result<()> {
         lock(&self.state).sealed.insert(container, facts);
+        Ok(())
+    }
+
+    fn truncated(&self, container: ContainerId) -> Result<()> {
+        lock(&self.state).truncated.insert(container);
         Ok(())
     }
 

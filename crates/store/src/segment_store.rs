@@ -116,6 +116,10 @@ pub trait Registrar: Send + Sync {
     /// Notes that the container has its footer and no longer changes.
     fn sealed(&self, container: ContainerId, facts: SealedContainer) -> Result<()>;
 
+    /// Notes that the container ends before some of its segments, for which there was no room, and has no footer. No
+    /// address in it that was given until now may be committed.
+    fn truncated(&self, container: ContainerId) -> Result<()>;
+
     /// Returns the container in whose file duplicates of this logical number may be searched for; none when the number
     /// may not be referred to. A file that collection has replaced may still be there for older readers: it is not this
     /// one.

@@ -4,14 +4,15 @@
 extern crate thalweg_store as store;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use format::{ContainerId, Run, SegmentAddress};
 use thalweg_store::conformance::{self, block, content, fingerprint, segment_in};
 use thalweg_store::files::fault::{Fault, Faulty};
 use thalweg_store::files::{Directory, Memory, Permissions};
-use thalweg_store::{CountingRegistrar, Error, LocalStore, MemoryStore, Options, SegmentStore};
+use thalweg_store::{Answer, CountingRegistrar, Error, LocalStore, MemoryStore, Options, SegmentStore};
 
-use oracle::{ME, Oracle, Random, open, settings};
+use oracle::{ME, Oracle, Random, open, settings, small};
 
 #[path = "../../../fuzz/src/containers.rs"]
 mod containers;
@@ -164,14 +165,14 @@ fn short_history(store: &LocalStore) -> (Oracle, Oracle) {
                 false
             }
         };
+        all.drop_unwritten(store);
         if step % 7 == 6 {
             match store.make_durable() {
                 Ok(()) => {
                     assert!(!failed, "a store that stopped does not start again");
                     durable = all.clone();
                 }
-                // Once there is room, the data put is written.
-                Err(Error::Full { .. }) => {}
+                Err(Error::Full { .. }) => all.drop_unwritten(store),
                 Err(_) => {
                     let after = store.put(ME, &block(&[(1, 1)]));
                     assert!(matches!(after, Err(Error::Poisoned { .. })), "{after:?}");
@@ -223,13 +224,59 @@ fn a_full_disk_stops_nothing_once_there_is_room_again() {
         let memory = Arc::new(Memory::new());
         let registrar = Arc::new(CountingRegistrar::new());
         let store = open(Arc::new(Faulty::once(memory.clone(), call, Fault::Full)), &registrar);
-        let (all, _) = short_history(&store);
+        let (mut all, _) = short_history(&store);
         if let Some(why) = store.failure() {
             // A sync without room has lost the data it was to make durable.
             assert!(why.contains("the disk is full"), "call {call}: {why}");
             continue;
         }
         store.make_durable().unwrap();
-        all.check_all(&open(memory, &registrar), &format!("call {call}"));
+        all.drop_unwritten(&store);
+        let why = format!("call {call}");
+        all.check_all(&open(memory, &registrar), &why);
+        all.check_all(&store, &why);
     }
+}
+
+#[test]
+fn a_container_that_found_no_room_is_closed_with_what_is_in_its_file() {
+    let (memory, registrar) = (Arc::new(Memory::new()), Arc::new(CountingRegistrar::new()));
+    let faulty = Arc::new(Faulty::once(memory.clone(), 0, Fault::Full));
+    let store = LocalStore::open(faulty.clone(), faulty.clone(), &settings(), registrar.clone(), small()).unwrap();
+    let kept = store.put(ME, &block(&[(1, 100)])).unwrap();
+    store.make_durable().unwrap();
+    let dropped = store.put(ME, &block(&[(2, 100), (3, 100)])).unwrap();
+    assert_eq!(dropped.container, kept.container);
+    faulty.fail_next();
+    assert!(matches!(store.make_durable(), Err(Error::Full { .. })));
+    assert!(registrar.is_truncated(kept.container));
+    // What was dropped is asked for again, and no read of it passes for damage.
+    assert_eq!(store.missing(ME, &[fingerprint(2), fingerprint(3)]).unwrap(), [Answer::Send; 2]);
+    assert!(matches!(store.get(dropped), Err(Error::Full { .. })));
+    assert!(matches!(store.entries(dropped), Err(Error::Full { .. })));
+    assert!(store.has_dropped(SegmentAddress::new(dropped.container, dropped.first)));
+    assert!(!store.has_dropped(SegmentAddress::new(kept.container, kept.first)));
+    store.make_durable().unwrap();
+    let again = store.put(ME, &block(&[(2, 100), (3, 100)])).unwrap();
+    assert!(again.container > kept.container);
+    store.close().unwrap();
+    for found in [&store, &open(memory, &registrar)] {
+        assert_eq!(found.get(kept).unwrap().len(), 1);
+        assert_eq!(found.get(again).unwrap().len(), 1);
+        assert_eq!(found.check(kept.container).unwrap().damages, []);
+    }
+}
+
+#[test]
+fn an_open_container_is_closed_when_nothing_was_put_for_long() {
+    let (memory, registrar) = (Arc::new(Memory::new()), Arc::new(CountingRegistrar::new()));
+    let options = Options { background: true, idle_timeout: Duration::from_millis(10), ..small() };
+    let store = LocalStore::open(memory.clone(), memory, &settings(), registrar.clone(), options).unwrap();
+    let run = store.put(ME, &block(&[(1, 3000)])).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while registrar.facts(run.container).is_none() {
+        assert!(Instant::now() < deadline, "the container is still open");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(store.put(ME, &block(&[(2, 10)])).unwrap().container > run.container);
 }

@@ -297,9 +297,7 @@ impl Connection {
     pub fn send(&self, kind: u16, request: u64, body: &[u8], payload: &[&[u8]]) -> Result<()> {
         self.check_size(body, payload)?;
         let header = FrameHeader::of_pieces(kind, request, body, payload).encode();
-        let mut pieces: Vec<IoSlice> = Vec::with_capacity(2 + payload.len());
-        pieces.extend([IoSlice::new(&header), IoSlice::new(body)]);
-        pieces.extend(payload.iter().map(|piece| IoSlice::new(piece)));
+        let mut pieces = pieces(&header, body, payload);
         self.put_all(&mut pieces).map_err(|error| self.broken("sending", error))
     }
 
@@ -329,9 +327,7 @@ impl Connection {
     ) -> Result<()> {
         self.check_size(body, payload)?;
         let header = FrameHeader::of_pieces(kind, request, body, payload).encode();
-        let mut pieces: Vec<IoSlice> = Vec::with_capacity(2 + payload.len());
-        pieces.extend([IoSlice::new(&header), IoSlice::new(body)]);
-        pieces.extend(payload.iter().map(|piece| IoSlice::new(piece)));
+        let mut pieces = pieces(&header, body, payload);
         let mut left = &mut pieces[..];
         IoSlice::advance_slices(&mut left, 0);
         let mut moved = Instant::now();
@@ -537,6 +533,11 @@ impl Connection {
     fn damaged(&self, source: format::Error) -> Error {
         Error::Protocol { peer: self.peer.clone(), source }
     }
+}
+
+/// Returns a frame as it is sent, from where its parts lie.
+fn pieces<'a>(header: &'a [u8], body: &'a [u8], payload: &[&'a [u8]]) -> Vec<IoSlice<'a>> {
+    [header, body].iter().chain(payload).map(|piece| IoSlice::new(piece)).collect()
 }
 
 /// The bytes arriving at a connection, as one frame that must keep its pace once it has begun.

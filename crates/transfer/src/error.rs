@@ -18,6 +18,16 @@ pub enum Error {
     Refused(String),
 }
 
+/// Why a file could not be opened: a node's failure, or missing or unusable configuration of the nodes.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum OpenError {
+    /// No store is configured, or the configuration cannot be understood.
+    #[error("{0}")]
+    Configuration(String),
+    #[error(transparent)]
+    Transfer(#[from] Error),
+}
+
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {

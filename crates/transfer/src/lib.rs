@@ -1,10 +1,12 @@
 //! Frames and streams: how clients and nodes talk, and the client side of everything a node offers.
 
-mod challenge;
+mod back_off;
 pub mod client;
 mod connection;
 mod environment;
 mod error;
+mod handshake;
+mod liveness;
 pub mod message;
 mod one_line;
 mod outgoing;
@@ -30,10 +32,10 @@ pub(crate) const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// An address must accept a connection within this, or counts as out of reach.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
-pub use self::random::random_number;
+pub use self::random::{random_bytes, random_number};
 pub use connection::{Connection, Frame};
 pub use environment::{check_name, name_in_variable, variable};
-pub use error::{Error, Result};
+pub use error::{Error, OpenError, Result};
 pub use one_line::one_line;
 pub use rate_limit::{MIN_RATE, limit_rates};
 pub use regular_file::read_regular;

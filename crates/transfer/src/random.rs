@@ -1,4 +1,4 @@
-//! Random numbers that are unique to a process.
+//! Unguessable numbers, for what must differ: a process, a store, a key.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,7 +11,7 @@ pub fn random_number() -> Result<u64> {
 }
 
 /// Returns unguessable bytes.
-pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N]> {
+pub fn random_bytes<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     let read = File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
     read.map(|()| bytes).map_err(|error| Error::Refused(format!("/dev/urandom: {error}")))

@@ -24,6 +24,7 @@ use self::answer_memory::AnswerMemory;
 use self::closing::Closing;
 use self::frame_memory::FrameMemory;
 use self::heartbeats::Heartbeats;
+use crate::back_off::BackOff;
 use crate::connection::Connection;
 use crate::message::{Failure, FailureKind, Reply};
 use crate::service::Service;
@@ -115,7 +116,7 @@ impl Server {
         let heartbeats = move || shared.heartbeats.run(&shared.service, &shared.closing, || shared.give_up_late());
         let spawned = thread::Builder::new().name("pulse".into()).spawn(heartbeats);
         spawned.expect("a program that just started can start a thread");
-        let mut rest = FIRST_REST;
+        let mut rests = BackOff::new(FIRST_REST, LONGEST_REST);
         while !self.shared.closing.takes_nothing() {
             let waited = self.shared.closing.wait_for(&self.shared.listener);
             if self.shared.closing.takes_nothing() {
@@ -123,12 +124,11 @@ impl Server {
             }
             let accepted = waited.and_then(|()| self.shared.listener.accept());
             match accepted.and_then(|(stream, peer)| self.admit(stream, peer)) {
-                Ok(()) => rest = FIRST_REST,
+                Ok(()) => rests.reset(),
                 Err(error) if is_the_peers_doing(&error) => continue,
                 Err(error) => {
                     tracing::error!(peer = %self.shared.address, "cannot take more connections now: {error}");
-                    thread::sleep(rest);
-                    rest = (rest * 2).min(LONGEST_REST);
+                    thread::sleep(rests.next());
                 }
             }
         }

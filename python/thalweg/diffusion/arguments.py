@@ -40,7 +40,7 @@ class File:
     url : str or os.PathLike
         What fsspec opens, or a local path.
     start, end : int, optional
-        The bytes of a file that are wanted, as in a slice; all by default.
+        The range of bytes of a file, as in a slice; all by default.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 back-end puts it: beside Dask's scheduler, or in a thread.
 
 What runs where is decided by the plan (`_thalweg.Plan`). Here are what the plan has no use for: what tasks are made of,
-how often they may fail, and who is told what came of them.
+how often they may fail, and who hears what came of them.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -30,6 +30,7 @@ from thalweg.diffusion.messages import (
     Lost,
     Missed,
     Missing,
+    NoWorker,
     Order,
     Publish,
     Published,
@@ -51,6 +52,8 @@ from thalweg.diffusion.path_tree import PathTree
 _DEATHS = 5
 # Workers that were there at the beginning are waited for so long, that a batch be cut for all of them.
 _GATHER_S = 5.0
+# Tasks wait for so long without any worker before the client hears of it.
+_NO_WORKER_S = 5.0
 # Rates until they are measured.
 _STREAM_BYTES_PER_S = 1e8
 _LINK_BYTES_PER_S = 1e9
@@ -143,6 +146,9 @@ class Coordinator:
         # What a task has its slot for, as soon as one has ended.
         self._task_s: float | None = None
         self._slots = options.slots or 1
+        # Since when tasks wait without any worker, and whether the client has heard of it.
+        self._workerless_since_s: float | None = None
+        self._is_workerless_known = False
 
     # From the client.
 
@@ -162,14 +168,15 @@ class Coordinator:
 
     def cancel(self, now_s: float, client_numbers: Iterable[int]) -> None:
         """What waits does not run, and nothing comes of what runs already."""
-        wanted = set(client_numbers)
+        cancelled = set(client_numbers)
         before = self._early_count()
         self._early = [
-            tasks._replace(tasks=[task for task in tasks.tasks if task.number not in wanted]) for tasks in self._early
+            tasks._replace(tasks=[task for task in tasks.tasks if task.number not in cancelled])
+            for tasks in self._early
         ]
         if self._early_count() < before:
             self._event("cancelled", t=now_s, count=before - self._early_count())
-        for client_number in wanted:
+        for client_number in cancelled:
             number = self._numbers.get(client_number)
             if number is None:
                 continue
@@ -258,14 +265,31 @@ class Coordinator:
         for worker in self._workers.values():
             if worker.orders:
                 orders[worker.name], worker.orders = worker.orders, []
+        self._note_workers(now_s)
         updates, self._updates = self._updates, []
         return orders, updates
 
     def next_wake_s(self) -> float | None:
         """When to collect again, though nothing should happen until then."""
+        if self._workerless_since_s is not None:
+            return None if self._is_workerless_known else self._workerless_since_s + _NO_WORKER_S
         if self._early:
             return _GATHER_S if self._workers else None
         return self._plan.next_wake_s()
+
+    def _note_workers(self, now_s: float) -> None:
+        """Clusters may take hours until they have a worker, so the run goes on; but not silently."""
+        waiting = self._early_count() + len(self._entries)
+        if self._workers or not waiting:
+            if self._is_workerless_known:
+                self._updates.append(NoWorker(0, now_s - (self._workerless_since_s or now_s)))
+            self._workerless_since_s, self._is_workerless_known = None, False
+            return
+        if self._workerless_since_s is None:
+            self._workerless_since_s = now_s
+        elif not self._is_workerless_known and now_s - self._workerless_since_s >= _NO_WORKER_S:
+            self._is_workerless_known = True
+            self._updates.append(NoWorker(waiting, now_s - self._workerless_since_s))
 
     def last_copy_bytes(self, name: str) -> int:
         """What would be lost to all caches with this worker."""
@@ -429,8 +453,8 @@ class Coordinator:
         entry = self._entries[number]
         spent = {"t": now_s, "worker": "", "seconds": 0.0, "fetch_s": 0.0, "inputs": []}
         task = {"task": entry.task.number, "attempt": entry.attempts, "name": entry.task.name}
-        told = {"error": failure.line, "traceback": failure.trace, "final": is_final, "was_done": was_done}
-        self._event("failed", **spent, **task, **told)
+        details = {"error": failure.line, "traceback": failure.trace, "final": is_final, "was_done": was_done}
+        self._event("failed", **spent, **task, **details)
 
     def _give_up(self, number: int, failure: Failure) -> None:
         entry = self._forgotten(number)

@@ -49,10 +49,10 @@ class Inspector:
 
     def prefetch(self, evidence: Iterable[Evidence]) -> None:
         """Asks for what several tasks had, at once."""
-        wanted = set().union(*(one.urls() for one in evidence)) - self._known.keys()
-        if len(wanted) > 1:
-            with ThreadPoolExecutor(min(_QUESTIONS, len(wanted)), "thalweg-look") as pool:
-                self._known.update(zip(wanted, pool.map(self._stat, wanted)))
+        unknown = set().union(*(one.urls() for one in evidence)) - self._known.keys()
+        if len(unknown) > 1:
+            with ThreadPoolExecutor(min(_QUESTIONS, len(unknown)), "thalweg-look") as pool:
+                self._known.update(zip(unknown, pool.map(self._stat, unknown)))
 
     def holds(self, evidence: Evidence) -> bool:
         if any(self._written.overlapping(url) for url in evidence.urls()):

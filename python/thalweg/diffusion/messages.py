@@ -231,6 +231,13 @@ class Folders(NamedTuple):
     urls: list[str]
 
 
+class NoWorker(NamedTuple):
+    """To the client: `tasks` have waited for `seconds` without any worker there. One has come, when it is none that wait."""
+
+    tasks: int
+    seconds: float
+
+
 class Failed(NamedTuple):
     number: int
     failure: Failure
@@ -244,4 +251,4 @@ class Event(NamedTuple):
     arguments: dict[str, Any]
 
 
-Update = Union[Result, Failed, Folders, Event]
+Update = Union[Result, Failed, Folders, NoWorker, Event]

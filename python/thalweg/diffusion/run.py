@@ -27,7 +27,7 @@ from thalweg.diffusion.failure import Failure, InputFailed
 from thalweg.diffusion.feeder import Feeder
 from thalweg.diffusion.futures import Scattered, TaskFuture
 from thalweg.diffusion.journal import Journal
-from thalweg.diffusion.messages import Event, Failed, Folders, Result, Task, Tasks, Update
+from thalweg.diffusion.messages import Event, Failed, Folders, NoWorker, Result, Task, Tasks, Update
 from thalweg.diffusion.options import Options
 from thalweg.diffusion.pickling import captured
 from thalweg.diffusion.report.record import Record
@@ -187,10 +187,11 @@ class Run:
         assert isinstance(calls.sink, Sink)
         numbered = iter(numbered)
         with _Batch(self._backend) as batch:
-            chunk = list(itertools.islice(numbered, _FIRST_CHUNK))
-            while chunk:
+            size = _FIRST_CHUNK
+            while chunk := list(itertools.islice(numbered, size)):
                 self._submit_chunk(calls, chunk, batch)
-                chunk = list(itertools.islice(numbered, _CHUNK))
+                batch.flush()
+                size = min(2 * size, _CHUNK)
         calls.sink.complete()
 
     def feed(self, calls: Calls, numbered: Iterator[tuple[int, tuple[Any, ...], Any]]) -> None:
@@ -316,6 +317,9 @@ class Run:
         for one in updates:
             if isinstance(one, Event):
                 self._record.event(one, self._arguments_of)
+                continue
+            if isinstance(one, NoWorker):
+                _note_workers(one)
                 continue
             if isinstance(one, Folders):
                 if self._journal is not None:
@@ -532,19 +536,33 @@ def _packed(
         raise TypeError(f"{function.label}: {name} cannot be sent to workers: {error}") from error
 
 
+def _note_workers(found: NoWorker) -> None:
+    if found.tasks:
+        _log.warning(
+            "%d task(s) have waited for %.0f s, since the cluster has no worker, or none with a free thread; they run when "
+            "one comes, and Diffusion.close() gives them up",
+            *(found.tasks, found.seconds),
+        )
+    else:
+        _log.info("the tasks that waited for %.0f s without a worker go on", found.seconds)
+
+
 class _Batch:
     """Tasks on their way to the back-end, several in a message."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._tasks: list[Task] = []
-        self._limit = _FIRST_CHUNK
 
     def add(self, task: Task) -> None:
-        if len(self._tasks) == self._limit:
-            self._send(False)
-            self._limit = min(2 * self._limit, _CHUNK)
         self._tasks.append(task)
+
+    def flush(self) -> None:
+        """Sends all but the newest: the journal may have all that follow, and some task must end the batch."""
+        if len(self._tasks) > 1:
+            newest = self._tasks.pop()
+            self._send(False)
+            self._tasks.append(newest)
 
     def __enter__(self) -> _Batch:
         return self

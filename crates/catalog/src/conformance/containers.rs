@@ -7,6 +7,7 @@ promises!(
     container_numbers_count_up_from_one,
     sealing_makes_live_and_keeps_the_figures,
     what_is_no_longer_live_cannot_be_sealed,
+    addresses_in_a_truncated_container_are_refused_to_whoever_had_them_before,
     unknown_containers_are_not_there,
     containers_grow_until_they_are_sealed_or_their_writers_lease_is_over,
     statistics_count_files_and_containers,
@@ -73,4 +74,29 @@ fn statistics_count_files_and_containers(fixture: &Fixture) {
     assert_eq!((found.versions, found.logical_bytes), (5, 23));
     assert_eq!((found.live_containers, found.condemned_containers), (1, 1));
     assert_eq!((found.container_bytes, found.container_segments), (200, 20));
+}
+
+fn addresses_in_a_truncated_container_are_refused_to_whoever_had_them_before(fixture: &Fixture) {
+    let catalog = &fixture.catalog;
+    let container = catalog.open_container(fixture.writer).unwrap();
+    let before = catalog.renew(fixture.writer, LEASE_MS, true).unwrap().epoch;
+    catalog.truncate_container(container).unwrap();
+    let record = ContainerRecord {
+        id: container,
+        state: ContainerState::Live,
+        physical: container,
+        stored_bytes: 0,
+        segments: 0,
+    };
+    assert_eq!(catalog.container(container).unwrap(), Some(record));
+    assert_eq!(catalog.growing().unwrap(), []);
+    let commit = |epoch| {
+        let (session, references) = (fixture.writer, vec![container]);
+        catalog.commit(&Commit { session, references, epoch, changes: vec![written("a", 1)], checkpoints: vec![] })
+    };
+    assert_refused!(commit(before), Error::NotLive { .. });
+    let after = catalog.renew(fixture.writer, LEASE_MS, true).unwrap().epoch;
+    assert!(after > before);
+    commit(after).unwrap();
+    assert_refused!(catalog.truncate_container(ContainerId(9)), Error::NotLive { .. });
 }

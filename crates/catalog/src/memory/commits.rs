@@ -4,7 +4,7 @@ use format::{Change, JournalRecord, SessionId, StorePath};
 
 use super::State;
 use super::containers::Container;
-use crate::refusal::{CATALOG_NOT_EMPTY, refused};
+use crate::refusal::{Refusal, refused};
 use crate::{
     Commit, Committed, ContainerRecord, ContainerState, Error, IssuedNumbers, Result, SkippedRecord, rebuild, restate,
 };
@@ -75,7 +75,7 @@ impl State {
         given: &IssuedNumbers,
     ) -> Result<Vec<SkippedRecord>> {
         if self.counters.sequence > 0 || self.counters.container > 0 {
-            return refused(&Default::default(), CATALOG_NOT_EMPTY);
+            return refused(&Default::default(), Refusal::CatalogNotEmpty);
         }
         let mut counters = self.counters;
         rebuild::raise(&mut counters, containers, records)

@@ -59,6 +59,17 @@ impl State {
         Ok(())
     }
 
+    pub fn truncate_container(&mut self, id: ContainerId) -> Result<()> {
+        let epoch = self.counters.epoch + 1;
+        let found = self.containers.get_mut(&id).filter(|container| container.is_referable());
+        let container = found.ok_or_else(|| Error::NotLive { containers: vec![id] })?;
+        container.opener = None;
+        container.record.state = ContainerState::Live;
+        container.moved_epoch = epoch;
+        self.counters.epoch = epoch;
+        Ok(())
+    }
+
     pub fn files_of(&self, id: ContainerId) -> Vec<ContainerId> {
         let Some(found) = self.containers.get(&id) else { return Vec::new() };
         let now = (found.record.state != ContainerState::Gone).then_some(found.record.physical);

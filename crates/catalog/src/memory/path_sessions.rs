@@ -7,7 +7,7 @@ use format::{ContainerId, HandleKey, Root, SessionId, StorePath};
 
 use super::{CHECKPOINT_CURSOR, State};
 use crate::clock::lease_end_ns;
-use crate::refusal::{CHECKPOINT_NUMBER, MAX_CHECKPOINT, refused};
+use crate::refusal::{MAX_CHECKPOINT, Refusal, refused};
 use crate::{Checkpoint, Error, Join, PathSession, Result};
 
 pub(super) struct OpenPath {
@@ -130,7 +130,7 @@ impl State {
         let held = open.stripe_sets.get(&stripe_set).filter(|held| held.owner == owner);
         let held = held.ok_or(Error::StripeSetLost { session, stripe_set })?;
         if number <= held.last_number || number > MAX_CHECKPOINT {
-            return refused(&open.session.path, CHECKPOINT_NUMBER);
+            return refused(&open.session.path, Refusal::CheckpointNumber);
         }
         self.check_references(references, epoch)?;
 

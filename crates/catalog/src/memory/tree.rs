@@ -111,10 +111,10 @@ impl Tree {
 
     fn check_write(&self, path: &StorePath, attributes: &Attributes, base: Option<Option<VersionId>>) -> Result<()> {
         if attributes.kind != FileKind::Regular {
-            return refused(path, WRITE_IS_REGULAR);
+            return refused(path, Refusal::WriteIsRegular);
         }
         if self.kind(path) == Some(FileKind::Directory) {
-            return refused(path, IS_DIRECTORY);
+            return refused(path, Refusal::IsDirectory);
         }
         let head = self.entry(path).and_then(|entry| entry.head_id());
         match base {
@@ -153,12 +153,12 @@ impl Tree {
 
     fn make(&mut self, path: &StorePath, attributes: &Attributes, counters: &mut Counters) -> Result<()> {
         if attributes.kind == FileKind::Regular {
-            return refused(path, MAKE_IS_NOT_REGULAR);
+            return refused(path, Refusal::MakeIsNotRegular);
         }
         match self.kind(path) {
             Some(kind) if kind == attributes.kind => return self.set_attributes(path, attributes),
-            Some(FileKind::Directory) => return refused(path, IS_DIRECTORY),
-            Some(_) if attributes.kind == FileKind::Directory => return refused(path, NOT_DIRECTORY),
+            Some(FileKind::Directory) => return refused(path, Refusal::IsDirectory),
+            Some(_) if attributes.kind == FileKind::Directory => return refused(path, Refusal::NotDirectory),
             _ => self.make_above(path, counters)?,
         }
         self.create(path.as_bytes(), attributes, counters);
@@ -168,10 +168,10 @@ impl Tree {
     fn link(&mut self, path: &StorePath, target: &StorePath, counters: &mut Counters) -> Result<()> {
         let (id, file) = self.find(target).ok_or_else(|| not_found(target))?;
         if file.attributes.kind == FileKind::Directory {
-            return refused(target, IS_DIRECTORY);
+            return refused(target, Refusal::IsDirectory);
         }
         if self.kind(path) == Some(FileKind::Directory) {
-            return refused(path, IS_DIRECTORY);
+            return refused(path, Refusal::IsDirectory);
         }
         self.make_above(path, counters)?;
         self.point(path.as_bytes(), Some(id));
@@ -180,12 +180,12 @@ impl Tree {
 
     fn remove(&mut self, path: &StorePath, recursive: bool) -> Result<()> {
         if path.is_root() {
-            return refused(path, ROOT_STAYS);
+            return refused(path, Refusal::RootStays);
         }
         self.find(path).ok_or_else(|| not_found(path))?;
         let below = self.below(path);
         if !below.is_empty() && !recursive {
-            return refused(path, NOT_EMPTY);
+            return refused(path, Refusal::NotEmpty);
         }
         below.iter().for_each(|name| self.point(name, None));
         self.point(path.as_bytes(), None);
@@ -194,25 +194,25 @@ impl Tree {
 
     fn rename(&mut self, from: &StorePath, to: &StorePath, counters: &mut Counters) -> Result<()> {
         if from.is_root() {
-            return refused(from, ROOT_STAYS);
+            return refused(from, Refusal::RootStays);
         }
         let kind = self.kind(from).ok_or_else(|| not_found(from))?;
         if from == to {
             return Ok(());
         }
         if to.is_within(from) {
-            return refused(to, INTO_ITSELF);
+            return refused(to, Refusal::IntoItself);
         }
         match self.kind(to) {
-            Some(FileKind::Directory) => return refused(to, IS_DIRECTORY),
-            Some(_) if kind == FileKind::Directory => return refused(to, NOT_DIRECTORY),
+            Some(FileKind::Directory) => return refused(to, Refusal::IsDirectory),
+            Some(_) if kind == FileKind::Directory => return refused(to, Refusal::NotDirectory),
             _ => {}
         }
         let mut names = self.below(from);
         names.push(from.as_bytes().to_vec());
         let moved = |name: &[u8]| [to.as_bytes(), &name[from.as_bytes().len()..]].concat();
         if names.iter().any(|name| moved(name).len() > MAX_PATH_BYTES) {
-            return refused(to, TOO_LONG);
+            return refused(to, Refusal::TooLong);
         }
         self.make_above(to, counters)?;
         for name in &names {
@@ -225,7 +225,7 @@ impl Tree {
     fn set_attributes(&mut self, path: &StorePath, attributes: &Attributes) -> Result<()> {
         let (id, file) = self.find(path).ok_or_else(|| not_found(path))?;
         if file.attributes.kind != attributes.kind {
-            return refused(path, KIND_STAYS);
+            return refused(path, Refusal::KindStays);
         }
         self.set_file(id, Some(File { attributes: attributes.clone(), ..file.clone() }));
         Ok(())
@@ -234,10 +234,10 @@ impl Tree {
     fn forget(&mut self, path: &StorePath, expected: FileId, versions: &[u64]) -> Result<()> {
         let (id, file) = self.find(path).ok_or_else(|| not_found(path))?;
         if id != expected {
-            return refused(path, IS_ANOTHER_FILE);
+            return refused(path, Refusal::IsAnotherFile);
         }
         if file.head().is_some_and(|head| versions.contains(&head.number)) {
-            return refused(path, HEAD_STAYS);
+            return refused(path, Refusal::HeadStays);
         }
         let mut file = file.clone();
         file.versions.retain(|number, _| !versions.contains(number));
@@ -252,7 +252,7 @@ impl Tree {
         while let Some(directory) = above {
             match self.kind(&directory) {
                 Some(FileKind::Directory) => break,
-                Some(_) => return refused(path, ABOVE_NOT_DIRECTORY),
+                Some(_) => return refused(path, Refusal::AboveNotDirectory),
                 None => above = directory.parent(),
             }
             missing.push(directory);
@@ -331,7 +331,7 @@ impl Tree {
         match self.kind(directory) {
             None => return Err(not_found(directory)),
             Some(FileKind::Directory) => {}
-            Some(_) => return refused(directory, NOT_DIRECTORY),
+            Some(_) => return refused(directory, Refusal::NotDirectory),
         }
         let (from, to) = bounds(directory);
         let from = after.map_or(from.clone(), |after| successor(after).max(from));

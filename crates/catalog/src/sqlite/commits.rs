@@ -7,7 +7,7 @@ use super::failure::{Attempt, Failure};
 use super::listing;
 use super::statement::{all, at_most, first, number, run};
 use super::writing::WriteTransaction;
-use crate::refusal::{CATALOG_NOT_EMPTY, refused};
+use crate::refusal::{Refusal, refused};
 use crate::{
     Commit, Committed, ContainerRecord, ContainerState, Error, IssuedNumbers, SkippedRecord, rebuild, restate,
 };
@@ -83,7 +83,7 @@ impl WriteTransaction<'_> {
         given: &IssuedNumbers,
     ) -> Attempt<Vec<SkippedRecord>> {
         if self.counters.sequence > 0 || self.counters.container > 0 {
-            return Ok(refused(&StorePath::root(), CATALOG_NOT_EMPTY)?);
+            return Ok(refused(&StorePath::root(), Refusal::CatalogNotEmpty)?);
         }
         let path = || self.sql.path().unwrap_or_default().to_owned();
         rebuild::raise(&mut self.counters, containers, records).map_err(|why| Error::Corrupt { path: path(), why })?;

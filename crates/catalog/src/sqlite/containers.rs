@@ -44,6 +44,18 @@ impl WriteTransaction<'_> {
         }
     }
 
+    pub fn truncate_container(&mut self, id: ContainerId) -> Attempt<()> {
+        let epoch = self.counters.epoch + 1;
+        let text = "UPDATE containers SET state = 1, opener = NULL, moved_epoch = ?2 WHERE id = ?1 AND state <= 1";
+        match run(self.sql, text, (id.0 as i64, epoch as i64))? {
+            0 => Err(Error::NotLive { containers: vec![id] }.into()),
+            _ => {
+                self.counters.epoch = epoch;
+                Ok(())
+            }
+        }
+    }
+
     /// Records that the transaction with this `referral` refers to these. Each must be open or live, and not moved
     /// after `epoch`.
     pub fn refer(&mut self, references: &[ContainerId], epoch: u64, referral: u64) -> Attempt<()> {

@@ -6,7 +6,7 @@ use format::StorePath;
 use rusqlite::{ErrorCode, ffi};
 
 use crate::Error;
-use crate::refusal::COMMIT_TOO_LARGE;
+use crate::refusal::Refusal;
 
 /// An answer of ours passes through unchanged; the rest is classified in [`Failure::explain`].
 #[derive(Debug)]
@@ -89,7 +89,7 @@ fn explain_sqlite(error: rusqlite::Error, path: String) -> Error {
         ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => Error::Corrupt { path, why },
         // Our statements fit our schema: one that does not compile met another schema.
         ErrorCode::Unknown | ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch => Error::Corrupt { path, why },
-        ErrorCode::TooBig => Error::Refused { path: StorePath::root(), why: COMMIT_TOO_LARGE },
+        ErrorCode::TooBig => Error::Refused { path: StorePath::root(), why: Refusal::CommitTooLarge },
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed => {
             let why = "another process has held it for minutes; see which programs have it open".to_owned();
             Error::Unavailable { peer: path, why }

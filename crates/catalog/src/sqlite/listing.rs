@@ -6,7 +6,7 @@ use rusqlite::{Connection, Row};
 use super::failure::Attempt;
 use super::schema;
 use super::statement::{all, at_most, first, number};
-use crate::refusal::{NOT_DIRECTORY, not_found, refused};
+use crate::refusal::{Refusal, not_found, refused};
 use crate::subtree::{bounds, child_end, end, successor};
 use crate::{FileEntry, Version};
 
@@ -44,7 +44,7 @@ pub(super) fn list(
     match entry(sql, directory)?.map(|entry| entry.attributes.kind) {
         None => return Err(not_found(directory).into()),
         Some(FileKind::Directory) => {}
-        Some(_) => return Ok(refused(directory, NOT_DIRECTORY)?),
+        Some(_) => return Ok(refused(directory, Refusal::NotDirectory)?),
     }
     let (from, to) = bounds(directory);
     let mut page = Page { directory, recursive, limit, found: Vec::new() };

@@ -70,11 +70,11 @@ impl WriteTransaction<'_> {
         base: Option<Option<VersionId>>,
     ) -> Attempt<Option<Found>> {
         if attributes.kind != FileKind::Regular {
-            return Ok(refused(path, WRITE_IS_REGULAR)?);
+            return Ok(refused(path, Refusal::WriteIsRegular)?);
         }
         let found = find(self.sql, path)?;
         if found.is_some_and(|found| found.kind == FileKind::Directory) {
-            return Ok(refused(path, IS_DIRECTORY)?);
+            return Ok(refused(path, Refusal::IsDirectory)?);
         }
         let head = found.and_then(|found| found.head());
         if base.is_some_and(|base| base != head) {
@@ -143,13 +143,13 @@ impl WriteTransaction<'_> {
 
     fn make(&mut self, path: &StorePath, attributes: &Attributes) -> Attempt<()> {
         if attributes.kind == FileKind::Regular {
-            return Ok(refused(path, MAKE_IS_NOT_REGULAR)?);
+            return Ok(refused(path, Refusal::MakeIsNotRegular)?);
         }
         let found = find(self.sql, path)?;
         match found.map(|found| found.kind) {
             Some(kind) if kind == attributes.kind => return self.set_attributes(path, attributes),
-            Some(FileKind::Directory) => return Ok(refused(path, IS_DIRECTORY)?),
-            Some(_) if attributes.kind == FileKind::Directory => return Ok(refused(path, NOT_DIRECTORY)?),
+            Some(FileKind::Directory) => return Ok(refused(path, Refusal::IsDirectory)?),
+            Some(_) if attributes.kind == FileKind::Directory => return Ok(refused(path, Refusal::NotDirectory)?),
             Some(_) => {}
             None => self.make_above(path)?,
         }
@@ -159,11 +159,11 @@ impl WriteTransaction<'_> {
     fn link(&mut self, path: &StorePath, target: &StorePath) -> Attempt<()> {
         let Found { file, kind, .. } = find(self.sql, target)?.ok_or_else(|| not_found(target))?;
         if kind == FileKind::Directory {
-            return Ok(refused(target, IS_DIRECTORY)?);
+            return Ok(refused(target, Refusal::IsDirectory)?);
         }
         let found = find(self.sql, path)?;
         match found {
-            Some(found) if found.kind == FileKind::Directory => Ok(refused(path, IS_DIRECTORY)?),
+            Some(found) if found.kind == FileKind::Directory => Ok(refused(path, Refusal::IsDirectory)?),
             Some(found) if found.file == file => Ok(()),
             Some(_) => self.point(path, found, file),
             None => {
@@ -175,7 +175,7 @@ impl WriteTransaction<'_> {
 
     fn remove(&mut self, path: &StorePath, recursive: bool) -> Attempt<()> {
         if path.is_root() {
-            return Ok(refused(path, ROOT_STAYS)?);
+            return Ok(refused(path, Refusal::RootStays)?);
         }
         let found = find(self.sql, path)?.ok_or_else(|| not_found(path))?;
         if found.kind == FileKind::Directory {
@@ -189,7 +189,7 @@ impl WriteTransaction<'_> {
         let range = bounds(path);
         let any = "SELECT 1 FROM names WHERE path >= ?1 AND path < ?2 LIMIT 1";
         if !recursive && first(self.sql, any, (&range.0, &range.1), |_| Ok(()))?.is_some() {
-            return Ok(refused(path, NOT_EMPTY)?);
+            return Ok(refused(path, Refusal::NotEmpty)?);
         }
         self.known_directory = None;
         let links = "SELECT file, count(*) FROM names WHERE path >= ?1 AND path < ?2 GROUP BY file";
@@ -203,19 +203,19 @@ impl WriteTransaction<'_> {
 
     fn rename(&mut self, from: &StorePath, to: &StorePath) -> Attempt<()> {
         if from.is_root() {
-            return Ok(refused(from, ROOT_STAYS)?);
+            return Ok(refused(from, Refusal::RootStays)?);
         }
         let moving = find(self.sql, from)?.ok_or_else(|| not_found(from))?;
         if from == to {
             return Ok(());
         }
         if to.is_within(from) {
-            return Ok(refused(to, INTO_ITSELF)?);
+            return Ok(refused(to, Refusal::IntoItself)?);
         }
         let replaced = find(self.sql, to)?;
         match replaced.map(|replaced| replaced.kind) {
-            Some(FileKind::Directory) => return Ok(refused(to, IS_DIRECTORY)?),
-            Some(_) if moving.kind == FileKind::Directory => return Ok(refused(to, NOT_DIRECTORY)?),
+            Some(FileKind::Directory) => return Ok(refused(to, Refusal::IsDirectory)?),
+            Some(_) if moving.kind == FileKind::Directory => return Ok(refused(to, Refusal::NotDirectory)?),
             _ => {}
         }
         if moving.kind == FileKind::Directory {
@@ -241,7 +241,7 @@ impl WriteTransaction<'_> {
         let text = "SELECT coalesce(max(length(path)), 0) FROM names WHERE path >= ?1 AND path < ?2";
         let longest = first(self.sql, text, (range.0, range.1), |row| number(row, 0))?.unwrap_or(0) as usize;
         if longest + to.as_bytes().len() > MAX_PATH_BYTES + from.as_bytes().len() {
-            return Ok(refused(to, TOO_LONG)?);
+            return Ok(refused(to, Refusal::TooLong)?);
         }
         Ok(())
     }
@@ -259,7 +259,7 @@ impl WriteTransaction<'_> {
     fn set_attributes(&mut self, path: &StorePath, attributes: &Attributes) -> Attempt<()> {
         let found = find(self.sql, path)?.ok_or_else(|| not_found(path))?;
         if found.kind != attributes.kind {
-            return Ok(refused(path, KIND_STAYS)?);
+            return Ok(refused(path, Refusal::KindStays)?);
         }
         let text = "UPDATE files SET attributes = ?2 WHERE id = ?1";
         run(self.sql, text, (found.file.0 as i64, attributes.encode()))?;
@@ -269,10 +269,10 @@ impl WriteTransaction<'_> {
     fn forget(&mut self, path: &StorePath, file: FileId, versions: &[u64]) -> Attempt<()> {
         let found = find(self.sql, path)?.ok_or_else(|| not_found(path))?;
         if found.file != file {
-            return Ok(refused(path, IS_ANOTHER_FILE)?);
+            return Ok(refused(path, Refusal::IsAnotherFile)?);
         }
         if found.head().is_some_and(|head| versions.contains(&head.number)) {
-            return Ok(refused(path, HEAD_STAYS)?);
+            return Ok(refused(path, Refusal::HeadStays)?);
         }
         for version in versions {
             let text = "DELETE FROM versions WHERE file = ?1 AND number = ?2";
@@ -292,7 +292,7 @@ impl WriteTransaction<'_> {
         while let Some(directory) = above {
             match find(self.sql, &directory)?.map(|found| found.kind) {
                 Some(FileKind::Directory) => break,
-                Some(_) => return Ok(refused(path, ABOVE_NOT_DIRECTORY)?),
+                Some(_) => return Ok(refused(path, Refusal::AboveNotDirectory)?),
                 None => above = directory.parent(),
             }
             missing.push(directory);

@@ -10,7 +10,7 @@ use super::sessions::is_held;
 use super::statement::{all, at_most, first, number, run};
 use super::writing::WriteTransaction;
 use crate::clock::lease_time;
-use crate::refusal::{CHECKPOINT_NUMBER, MAX_CHECKPOINT, refused};
+use crate::refusal::{MAX_CHECKPOINT, Refusal, refused};
 use crate::{Checkpoint, Error, Join, PathSession, Purpose};
 
 /// The columns [`read_session`] reads; `?1` is the time by the lease clock.
@@ -125,7 +125,7 @@ impl WriteTransaction<'_> {
         let held = "SELECT last_number FROM seats WHERE session = ?1 AND seat = ?2 AND holder = ?3";
         let last = first(self.sql, held, (session.0 as i64, stripe_set, owner as i64), |row| number(row, 0))?;
         if made_number <= last.ok_or(Error::StripeSetLost { session, stripe_set })? || made_number > MAX_CHECKPOINT {
-            return Ok(refused(&found.path, CHECKPOINT_NUMBER)?);
+            return Ok(refused(&found.path, Refusal::CheckpointNumber)?);
         }
         let referral = self.counters.next_referral();
         self.refer(references, epoch, referral)?;

@@ -69,8 +69,8 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
         let open = shown::count(collected.open, "container");
         let bytes = shown::size(collected.open_bytes);
         output.summary(format!(
-            "{open} ({bytes}) left to writers that hold a lease: what a writer that failed or was killed left there is freed \
-             by a collection 30 s after it ended"
+            "{open} ({bytes}) left to writers that hold a lease: what is dead there is freed by a collection 30 s after the \
+             writer's last write, or its end"
         ))?;
     }
     if collected.short_of_room == 0 {

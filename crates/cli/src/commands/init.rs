@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use format::{ChunkerKind, CodecChoice, FingerprintKind, Settings, StoreId};
 use serde_json::json;
+use transfer::random_bytes;
 
 use crate::failure::UsageError;
 use crate::location::store_of_argument;
 use crate::opening;
 use crate::output::Output;
-use ::address::random_bytes;
 
 /// Make a store in a directory that is missing or empty
 #[derive(clap::Args)]

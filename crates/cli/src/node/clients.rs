@@ -5,6 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use format::{HandleKey, SessionId};
+use store::ClaimOwner;
 use transfer::message::{Failure, FailureKind, Reply};
 
 /// How long a client may be without any connection before it counts as dead.
@@ -13,6 +14,8 @@ pub(super) const REATTACH_TIMEOUT: Duration = Duration::from_secs(20);
 /// Openings that are remembered of a client, so that one it sends again after a break changes nothing. It has few of them
 /// under way at a time.
 const MAX_REMEMBERED: usize = 64;
+/// Claim owners that are known of a client: ours use one a thread that stores.
+const MAX_CLAIM_OWNERS: usize = 256;
 /// Files that a client, and all together, may have open at a time: the leases of their sessions are renewed one by one.
 const MAX_OF_CLIENT: usize = 4096;
 const MAX_OPEN: usize = 65_536;
@@ -30,6 +33,8 @@ struct Client {
     /// The latest openings by their keys, and their answers unless they are under way.
     openings: VecDeque<(HandleKey, Option<Reply>)>,
     alone_since: Option<Instant>,
+    /// Its claim owners, by its own numbers, those used last at the end.
+    claim_owners: VecDeque<(u64, ClaimOwner)>,
     /// The node's epoch when the client came: its answers from the store may be as old as that.
     since_epoch: u64,
 }
@@ -54,14 +59,34 @@ impl Clients {
         self.clients.lock().expect("no panic holds it").get(&client).map_or(0, |client| client.since_epoch)
     }
 
-    pub fn disconnected(&self, client: u64) {
+    /// Counts one connection less. Returns the claim owners that end with the last.
+    #[must_use]
+    pub fn disconnected(&self, client: u64) -> Vec<ClaimOwner> {
         let mut clients = self.clients.lock().expect("no panic holds it");
-        if let Some(client) = clients.get_mut(&client) {
-            client.connections -= 1;
-            if client.connections == 0 {
-                client.alone_since = Some(Instant::now());
-            }
+        let Some(client) = clients.get_mut(&client) else { return Vec::new() };
+        client.connections -= 1;
+        if client.connections > 0 {
+            return Vec::new();
         }
+        client.alone_since = Some(Instant::now());
+        client.claim_owners.drain(..).map(|(_, owner)| owner).collect()
+    }
+
+    /// Returns the store's number for a claim owner of the client, which is `new` at its first request; and another that
+    /// ends because there are too many.
+    pub fn claim_owner(
+        &self,
+        client: u64,
+        number: u64,
+        new: impl FnOnce() -> ClaimOwner,
+    ) -> (ClaimOwner, Option<ClaimOwner>) {
+        let mut clients = self.lock();
+        let owners = &mut clients.entry(client).or_default().claim_owners;
+        let known = owners.iter().rposition(|(known, _)| *known == number);
+        let owner = known.and_then(|at| owners.remove(at)).map_or_else(new, |(_, owner)| owner);
+        owners.push_back((number, owner));
+        let excess = if owners.len() > MAX_CLAIM_OWNERS { owners.pop_front() } else { None };
+        (owner, excess.map(|(_, owner)| owner))
     }
 
     /// Opens by `open`, which also says which handle the client then holds; an opening sent again after a
@@ -172,6 +197,29 @@ mod tests {
 
     fn open(clients: &Clients, number: u8) -> Result<Reply, Failure> {
         clients.open_once(1, key(number), || Ok((Reply::Done {}, handle(number))))
+    }
+
+    #[test]
+    fn claim_owners_are_a_client_s_own_until_its_last_connection_ends() {
+        let clients = Clients::default();
+        let owner =
+            |client: u64, number: u64| clients.claim_owner(client, number, || ClaimOwner(100 * client + number));
+        [1, 1, 2].into_iter().for_each(|client| clients.connected(client, 0));
+        assert_eq!(owner(1, 5), (ClaimOwner(105), None));
+        assert_eq!(clients.claim_owner(1, 5, || panic!("it is known")), (ClaimOwner(105), None));
+        assert_eq!(owner(2, 5), (ClaimOwner(205), None));
+        assert!(clients.disconnected(1).is_empty(), "it has another connection");
+        assert_eq!(clients.disconnected(1), [ClaimOwner(105)]);
+        assert_eq!(clients.disconnected(2), [ClaimOwner(205)]);
+    }
+
+    #[test]
+    fn the_claim_owner_that_is_not_used_ends_where_a_client_has_too_many() {
+        let clients = Clients::default();
+        let owner = |number: u64| clients.claim_owner(1, number, || ClaimOwner(number));
+        (0..MAX_CLAIM_OWNERS as u64).for_each(|number| assert_eq!(owner(number), (ClaimOwner(number), None)));
+        owner(0);
+        assert_eq!(owner(9999), (ClaimOwner(9999), Some(ClaimOwner(1))));
     }
 
     #[test]

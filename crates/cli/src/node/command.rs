@@ -19,7 +19,7 @@ use crate::log::{self, LogArguments};
 use crate::output::Output;
 use crate::shown;
 use crate::signals::Signals;
-use ::address::{StoreAddress, random_bytes};
+use ::address::StoreAddress;
 
 #[derive(clap::Args, Debug)]
 #[command(
@@ -230,5 +230,5 @@ fn default_staging_bytes() -> u64 {
 /// The node process's number: random, so that two never share one.
 fn random_number() -> anyhow::Result<u64> {
     // SQLite counts to 2^63.
-    Ok(u64::from_le_bytes(random_bytes()?) >> 1)
+    Ok(transfer::random_number()? >> 1)
 }

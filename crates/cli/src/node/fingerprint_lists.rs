@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use format::{SEGMENT_ENTRY_BYTES, SegmentEntry};
 use segment::names_digest;
-use store::ClaimOwner;
+use store::{ClaimOwner, Lru};
 
 use super::work_queue::{OF_NODE, WorkQueue};
 
@@ -31,12 +31,8 @@ pub(crate) struct FingerprintLists {
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
-    known: HashMap<Digest, Entries>,
-    /// The digests in `known`, the oldest first.
-    order: VecDeque<Digest>,
-    held_bytes: usize,
+    known: Lru<Digest, Entries>,
     asked: HashMap<Digest, Asked>,
 }
 
@@ -54,15 +50,16 @@ struct Waiting {
 }
 
 impl FingerprintLists {
-    /// Remembers at most this much, and forgets the oldest first.
+    /// Remembers at most this much, and forgets first what was not offered for longest.
     pub fn new(max_bytes: usize) -> Self {
-        FingerprintLists { max_bytes, state: Mutex::default() }
+        let state = State { known: Lru::new(max_bytes), asked: HashMap::new() };
+        FingerprintLists { max_bytes, state: Mutex::new(state) }
     }
 
     /// Calls `go_on` now, with the list if it is known, or when it has come, or need not be waited for any longer.
     pub fn offer_digest(&self, digest: Digest, connection: ClaimOwner, now: Instant, go_on: Continuation) {
         let mut state = self.lock();
-        let known = state.known.get(&digest).cloned();
+        let known = state.known.get(digest);
         if known.is_none() && !state.must_send_full_list(digest, connection, now) {
             let asked = state.asked.get_mut(&digest).expect("somebody was asked");
             asked.waiting.push_back(Waiting { connection, since: now, go_on });
@@ -77,7 +74,10 @@ impl FingerprintLists {
     pub fn learn(&self, entries: &Entries) -> Vec<Continuation> {
         let digest = names_digest(entries);
         let mut state = self.lock();
-        state.remember(digest, entries, self.max_bytes);
+        let bytes = held_bytes(entries);
+        if bytes <= self.max_bytes {
+            state.known.insert(digest, entries.clone(), bytes);
+        }
         let asked = state.asked.remove(&digest);
         asked.into_iter().flat_map(|asked| asked.waiting).map(|waiting| waiting.go_on).collect()
     }
@@ -124,21 +124,6 @@ impl State {
         }
         self.asked.insert(digest, Asked { connection, since: now, waiting: VecDeque::new() });
         true
-    }
-
-    fn remember(&mut self, digest: Digest, entries: &Entries, max_bytes: usize) {
-        let bytes = held_bytes(entries);
-        if bytes > max_bytes || self.known.contains_key(&digest) {
-            return;
-        }
-        while self.held_bytes + bytes > max_bytes {
-            let oldest = self.order.pop_front().expect("what is held has an order");
-            let forgotten = self.known.remove(&oldest).expect("what has an order is held");
-            self.held_bytes -= held_bytes(&forgotten);
-        }
-        self.known.insert(digest, entries.clone());
-        self.order.push_back(digest);
-        self.held_bytes += bytes;
     }
 }
 
@@ -278,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded_and_the_oldest_goes_first() {
+    fn what_is_remembered_is_bounded_and_what_was_not_used_for_longest_goes_first() {
         let one = held_bytes(&names(0));
         let scene = Scene::new(3 * one);
         (0..3).for_each(|first| scene.learn(&names(first)));
@@ -289,8 +274,7 @@ mod tests {
         let huge: Entries = (0..50).flat_map(|_| names(0).to_vec()).collect();
         scene.learn(&huge);
         assert!(!scene.holds(&huge) && scene.holds(&names(1)));
-        assert_eq!(scene.names.lock().held_bytes, 3 * one);
-        assert_eq!(scene.names.lock().order.len(), 3);
+        assert_eq!(scene.names.lock().known.keys().len(), 3);
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub(super) struct Connection {
     /// Bytes put into the store that it did not wait for yet.
     owed_bytes: u64,
     outbox: ClientSender,
-    /// This connection's own number: it claims segments and holds locks under it.
+    /// This connection's own number: it holds locks, and claims the segments of offers under it.
     pub claim_owner: ClaimOwner,
     pub offers: Arc<Offers>,
     /// Whether the client goes on sending.
@@ -111,7 +111,8 @@ impl Handler for Connection {
         self.node.locks.forget(self.claim_owner.0);
         // The client may come back; the maintenance loop frees stripe sets that stay without users.
         self.attached.drain().for_each(|(_, (entry, _))| entry.drop_user(self.claim_owner.0));
-        self.node.clients.disconnected(self.source.client);
+        let ended = self.node.clients.disconnected(self.source.client);
+        ended.into_iter().for_each(|owner| self.store().release(owner));
     }
 }
 
@@ -175,29 +176,35 @@ impl Connection {
         }
     }
 
+    /// Returns the store's number for one of the client's claim owners.
+    fn owner(&self, number: u64) -> ClaimOwner {
+        let (owner, ended) = self.node.clients.claim_owner(self.source.client, number, || self.node.new_claim_owner());
+        ended.into_iter().for_each(|ended| self.store().release(ended));
+        owner
+    }
+
     fn answer_of_store(&mut self, request: Request, payload: Vec<u8>) -> Answer {
-        let claim_owner = self.claim_owner;
         match request {
-            Request::FindMissing { fingerprints } => {
+            Request::FindMissing { owner, fingerprints } => {
                 self.pay();
                 let charge = self.outbox.charge_answer(ANSWER_BYTES * fingerprints.len() as u64);
-                charged(Reply::Answers { answers: self.store().missing(claim_owner, &fingerprints)? }, charge)
+                charged(Reply::Answers { answers: self.store().missing(self.owner(owner), &fingerprints)? }, charge)
             }
-            Request::AwaitClaims { fingerprints } => {
-                let answers = self.store().await_claims(claim_owner, &fingerprints)?;
+            Request::AwaitClaims { owner, fingerprints } => {
+                let answers = self.store().await_claims(self.owner(owner), &fingerprints)?;
                 let charge = self.outbox.charge_answer(ANSWER_BYTES * answers.len() as u64);
                 charged(Reply::Answers { answers }, charge)
             }
-            Request::PutBlock { header, segments } => {
+            Request::PutBlock { owner, header, segments } => {
                 self.owed_bytes += payload.len() as u64;
                 let block = self.checked(Block { header, segments, payload })?;
-                let run = self.store().put(claim_owner, &block)?;
+                let run = self.store().put(self.owner(owner), &block)?;
                 self.traffic.stored(block.payload.len() as u64);
                 self.node.advance();
                 plain(Reply::Stored { run })
             }
-            Request::Release {} => {
-                self.store().release(claim_owner);
+            Request::Release { owner } => {
+                self.store().release(self.owner(owner));
                 done()
             }
             Request::Get { run } => self.get(run),

@@ -73,7 +73,9 @@ impl Node {
             // A session that ended meanwhile needs no lease; a catalog out of reach is tried again.
             let _ = self.repository.catalog().renew(entry.owner.options().session, repository::LEASE_MS, false);
         }
-        if entries.iter().all(|entry| !entry.owner.has_uncheckpointed()) {
+        // A file that has failed commits nothing any more.
+        let relies = |entry: &Arc<OwnerEntry>| entry.owner.has_uncheckpointed() && entry.owner.failure().is_none();
+        if !entries.iter().any(relies) {
             self.repository.lease().refresh();
         }
     }

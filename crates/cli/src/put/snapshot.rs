@@ -109,7 +109,7 @@ impl SnapshotNames {
         let origin = SnapshotOrigin { missing, unlisted: unread, ..origin };
         let mut id = [0; ID_BYTES];
         let random = || -> anyhow::Result<String> {
-            id = address::random_bytes()?;
+            id = transfer::random_bytes()?;
             Ok(id.iter().map(|byte| format!("{byte:02x}")).collect())
         };
         let recorded = repository.record_snapshot(claim_owner, draft, origin, random)?;

@@ -28,7 +28,7 @@ impl JobSecret {
     pub fn create(is_for_other_hosts: bool) -> anyhow::Result<Self> {
         let temporary = if is_for_other_hosts { shared_folder()? } else { std::env::temp_dir() };
         remove_left_behind(&temporary);
-        let number = u64::from_ne_bytes(::address::random_bytes()?);
+        let number = transfer::random_number()?;
         let folder = temporary.join(format!("{NAME}{}-{number:016x}", std::process::id()));
         let about = || format!("making a folder for the job's secret, {}", folder.display());
         std::fs::DirBuilder::new().mode(0o700).create(&folder).with_context(about)?;

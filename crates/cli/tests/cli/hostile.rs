@@ -307,13 +307,13 @@ impl Attacker {
         let (sequence, stamp) = self.sequence();
         let wild = number(&mut self.random);
         let request = match self.random.below(50) {
-            0 => FindMissing { fingerprints: self.fingerprints() },
-            1 => AwaitClaims { fingerprints: self.fingerprints() },
+            0 => FindMissing { owner: wild, fingerprints: self.fingerprints() },
+            1 => AwaitClaims { owner: wild, fingerprints: self.fingerprints() },
             2..=5 => {
                 let Block { header, segments, payload } = self.block();
-                return (PutBlock { header, segments }, payload);
+                return (PutBlock { owner: wild, header, segments }, payload);
             }
-            6 => Release {},
+            6 => Release { owner: wild },
             7 => Get { run: self.run() },
             8 => Entries { run: self.run() },
             9 => MakeDurable {},

@@ -33,7 +33,7 @@ fn segments_a_writer_relies_on_are_found_after_a_second_rewriting_without_them()
     let begin = Request::Begin { purpose: Purpose::Write, lease_ms: 600_000 };
     assert!(matches!(writer.ask(begin), Reply::Session { .. }));
     let small = fingerprint(FingerprintKind::Blake3, &std::fs::read(source.join("small")).unwrap());
-    let address = match writer.ask(Request::FindMissing { fingerprints: vec![small] }) {
+    let address = match writer.ask(Request::FindMissing { owner: 1, fingerprints: vec![small] }) {
         Reply::Answers { answers } => match answers[..] {
             [Answer::Have(address)] => address,
             ref other => panic!("the store has it: {other:?}"),

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use monitoring::{Cell, History, Kind, Plot, Table, View};
+use monitoring::{Cell, Health, History, Kind, Plot, Table, View};
 
 use super::status::{ApplicationStatus, ServerStatus, Status};
 
-pub fn view(status: &Status, history: &History) -> View {
+pub fn view(status: &Status, health: Health, history: &History) -> View {
     let total = history.total();
     let peers = status.exchange.live_peers as u64;
     let memory = &status.call_memory;
     View {
         title: format!("Gate on {}", rustix::system::uname().nodename().to_string_lossy()),
-        health: Ok(()),
+        health,
         facts: vec![
             ("up", Kind::Seconds, Cell::Number(Some(status.up.as_secs_f64()))),
             ("processor time", Kind::Seconds, Cell::Number(Some(status.process.cpu.as_secs_f64()))),

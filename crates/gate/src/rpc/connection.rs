@@ -24,7 +24,6 @@ use crate::socket;
 use super::FIRST_CALL_TIMEOUT;
 use super::budget::{Part, Window};
 use super::call::{Call, Caller};
-use super::flows::Flow;
 use super::held::Held;
 use super::in_service::{InService, Serving};
 use super::intake::{Intake, Owner};
@@ -239,10 +238,11 @@ impl Connection {
         self.queued.set(self.queued.get() + 1);
         let Queue { queue, flow } = self.streams.borrow_mut().of(caller);
         let came = Instant::now();
-        let mut in_queue = queue.grant(call.cost_bytes, None, Completion::Served);
+        let in_queue = queue.grant(call.cost_bytes, None, Completion::Served);
         let wait = flow.wait();
         let connection = self.clone();
         waiting.spawn_local(async move {
+            let has_room = || connection.listener.upstream.has_room(&flow, call.cost_bytes);
             let mut grant = in_queue.await;
             loop {
                 let (moves_again, eased) = (connection.moves_again.notified(), flow.eased().notified());
@@ -250,14 +250,13 @@ impl Connection {
                 if connection.stalls.get() > 0 {
                     drop(grant);
                     moves_again.await;
-                } else if !connection.may_send(&flow, call.cost_bytes) {
+                } else if !has_room() {
                     drop(grant);
                     eased.await;
                 } else {
                     break;
                 }
-                in_queue = queue.grant(call.cost_bytes, None, Completion::Served);
-                grant = in_queue.await;
+                grant = queue.grant_again(call.cost_bytes, None, Completion::Served).await;
             }
             drop(wait);
             connection.queued.set(connection.queued.get() - 1);
@@ -288,14 +287,6 @@ impl Connection {
     /// Calls that wait, or are without answer.
     fn calls(&self) -> usize {
         self.queued.get() + self.in_service.borrow().len()
-    }
-
-    /// Whether the application has room for such a call at a server that does not answer it.
-    fn may_send(&self, flow: &Flow, cost_bytes: u64) -> bool {
-        let ListenerContext { upstream, gate, .. } = &*self.listener;
-        upstream
-            .flows
-            .may_send(flow, cost_bytes, upstream.depth_bytes().0, |group| gate.applications.group_weight(group))
     }
 
     /// Notes that a reply was read whole.

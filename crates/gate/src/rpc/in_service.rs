@@ -6,15 +6,13 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::applications::{Application, add};
+use crate::flows::{HUNG_TIMEOUT, Unanswered};
 use crate::upstream_scheduler::Grant;
 
-use super::flows::Unanswered;
 use super::record::Passed;
 
 /// A call that is not answered for so long loses its grant: others do not wait for it.
 pub const LATE_TIMEOUT: Duration = Duration::from_secs(1);
-/// One that is not answered for so long no longer counts against its application. Its reply still passes.
-pub const HUNG_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub struct Serving {
     pub xid: u32,

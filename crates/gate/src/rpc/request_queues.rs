@@ -8,11 +8,11 @@ use std::rc::Rc;
 
 use crate::applications::Application;
 use crate::config::Facts;
+use crate::flows::Flow;
 use crate::listener::ListenerContext;
 use crate::upstream_scheduler::RequestQueue;
 
 use super::call::Caller;
-use super::flows::Flow;
 
 pub struct RequestQueues {
     listener: Rc<ListenerContext>,
@@ -57,7 +57,8 @@ impl RequestQueues {
             return open.clone();
         }
         let upstream = &self.listener.upstream;
-        let queue = Queue { queue: upstream.queue(&application), flow: upstream.flows.of(&application) };
+        let queue = upstream.queue(&application);
+        let queue = Queue { flow: queue.flow().clone(), queue };
         self.open.push(queue.clone());
         queue
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 
 use crate::listener::ListenerContext;
+use crate::reachability::note_dial;
 use crate::s3::connection::{Connection, End};
 use crate::s3::limits::{CONNECT_TIMEOUT, HANDSHAKE_TIMEOUT};
 use crate::s3::request_grant::RequestGrant;
@@ -76,21 +77,14 @@ impl Connection {
         if self.server.is_dialled() {
             return Ok(());
         }
-        match connect(&self.listener).await {
-            Ok(wire) => {
-                self.server.set(wire);
-                Ok(())
-            }
-            Err(error) => {
-                let server = &self.listener.listen.upstream;
-                tracing::warn!(peer = %server, "the server cannot be reached: {error}; its clients are reset");
-                Err(End::Unreachable)
-            }
-        }
+        let dialled = connect(&self.listener).await;
+        note_dial(&self.listener, &dialled);
+        self.server.set(dialled.map_err(|_| End::Unreachable)?);
+        Ok(())
     }
 }
 
-async fn connect(listener: &ListenerContext) -> io::Result<Wire> {
+pub(crate) async fn connect(listener: &ListenerContext) -> io::Result<Wire> {
     let server = tokio::time::timeout(CONNECT_TIMEOUT, socket::connect(&listener.listen.upstream)).await??;
     match &listener.ends.server {
         Some((connector, name)) => {

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use policy::fairness::Time;
 use tokio::sync::Notify;
 
+use crate::flows::Unanswered;
 use crate::s3::head::Method;
 use crate::s3::request_grant::RequestGrant;
 use crate::upstream_scheduler::RequestQueue;
@@ -30,6 +31,8 @@ pub(crate) struct Asked {
     pub queue: Rc<RequestQueue>,
     /// While the server works on it.
     pub request_grant: Option<RequestGrant>,
+    /// Where it keeps its grant until the reply.
+    pub unanswered: Option<Unanswered>,
     /// Bytes of its body, if that is more than passes with the head.
     pub upload: Option<u64>,
     /// It began when all before it were answered.
@@ -37,6 +40,8 @@ pub(crate) struct Asked {
     /// The request's own, for all of its answer.
     pub deadline: Option<Time>,
     pub began: Time,
+    /// It was passed on then.
+    pub sent: Time,
 }
 
 impl Pending {
@@ -49,6 +54,11 @@ impl Pending {
 
     pub fn is_empty(&self) -> bool {
         self.requests.borrow().is_empty()
+    }
+
+    /// Whether only the request that was passed on last is without its answer.
+    pub fn is_single(&self) -> bool {
+        self.requests.borrow().len() == 1
     }
 
     pub fn is_tunnel(&self) -> bool {
@@ -101,9 +111,23 @@ impl Pending {
         self.with_grant(Option::take).flatten().into_iter().for_each(RequestGrant::release);
     }
 
-    /// Gives up the depth: the server does nothing with the request for now.
-    pub fn forgo_depth(&self) {
-        self.with_grant(|request_grant| request_grant.iter_mut().for_each(RequestGrant::forgo_depth));
+    /// Notes that the server has made no progress with the request for long: it gives up its depth, and counts as one that
+    /// hangs.
+    pub fn note_late(&self) {
+        if let Some(asked) = self.requests.borrow_mut().front_mut() {
+            asked.request_grant.iter_mut().for_each(RequestGrant::forgo_depth);
+            asked.unanswered.iter_mut().for_each(Unanswered::note_late);
+        }
+    }
+
+    pub fn is_late(&self) -> bool {
+        let requests = self.requests.borrow();
+        requests.front().is_some_and(|asked| asked.unanswered.as_ref().is_some_and(Unanswered::is_late))
+    }
+
+    /// Counts the request that hangs against its application no longer.
+    pub fn give_up(&self) {
+        self.requests.borrow_mut().front_mut().into_iter().for_each(|asked| asked.unanswered = None);
     }
 
     /// Takes the grant of which all has passed, if it is still there.

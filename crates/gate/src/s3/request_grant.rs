@@ -15,6 +15,11 @@ impl RequestGrant {
         RequestGrant { grant: Some(grant), bytes, moved: 0 }
     }
 
+    /// These bytes may pass, and are paid for otherwise.
+    pub fn without_depth(bytes: u64) -> RequestGrant {
+        RequestGrant { grant: None, bytes, moved: 0 }
+    }
+
     /// An object's last slice, which has been moved already.
     pub fn spent(grant: Grant, bytes: u64) -> RequestGrant {
         grant.awaits_reply();

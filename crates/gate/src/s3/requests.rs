@@ -6,6 +6,7 @@ use policy::fairness::{Completion, Time};
 
 use crate::applications::add;
 use crate::config::Facts;
+use crate::flows::{Unanswered, Woken};
 use crate::s3::body::Body;
 use crate::s3::connection::{Connection, End};
 use crate::s3::head::{self, Found, Method};
@@ -15,7 +16,7 @@ use crate::s3::pass::{Broken, pass};
 use crate::s3::pending::Asked;
 use crate::s3::request_grant::RequestGrant;
 use crate::socket::SLICE;
-use crate::upstream_scheduler::RequestQueue;
+use crate::upstream_scheduler::{Grant, RequestQueue};
 use crate::wire::Seen;
 
 /// A body that is not longer passes with the operation's grant, whose cost it is about.
@@ -130,17 +131,30 @@ impl Connection {
             (_, None) => (plan.bytes, plan.completion),
         };
         let admission = self.admit(plan, &queue, body.promised(), deadline).await;
-        let grant = queue.grant(bytes, deadline, completion).await;
+        let (grant, unanswered) = self.request_granted(&queue, bytes, deadline, completion).await;
         let mut request_grant = RequestGrant::new(grant, bytes);
         if let Err(end) = self.dial_for(&mut request_grant).await {
             return Some(end);
         }
         admission.into_iter().for_each(|admission| self.send_window.follow(admission, &self.server));
-        let request_grant = Some(request_grant);
+        let (request_grant, sent) = (Some(request_grant), self.upstream().clock().now());
         let upload = small.is_none().then(|| body.promised().unwrap_or(0));
         self.begin_progress();
-        let asked = Asked { method, queue: queue.clone(), request_grant, upload, is_alone: false, deadline, began };
+        let asked = Asked {
+            method,
+            queue: queue.clone(),
+            request_grant,
+            unanswered,
+            upload,
+            is_alone: false,
+            deadline,
+            began,
+            sent,
+        };
         self.pending.push(asked);
+        if queue.flow().hangs() && self.upstream().flows.is_shared(queue.flow()) {
+            self.pending.note_late();
+        }
         self.has_continued.set(false);
         let is_followed = small.is_some_and(|small| small > 0 && self.client.has(small as usize));
         if let Err(end) = self.write_freely(head, is_followed).await {
@@ -159,6 +173,32 @@ impl Connection {
             return Some(self.tunnel(&queue).await);
         }
         None
+    }
+
+    /// Waits for the request's grant. An application whose requests hang has no more at a server that it shares than its part
+    /// of the depth, and requests that keep their grants until the reply count for that.
+    async fn request_granted(
+        &self,
+        queue: &Rc<RequestQueue>,
+        bytes: u64,
+        deadline: Option<Time>,
+        completion: Completion,
+    ) -> (Grant, Option<Unanswered>) {
+        let _wait = queue.flow().wait();
+        let mut grant = queue.grant(bytes, deadline, completion).await;
+        if completion != Completion::Served || !self.pending.is_empty() {
+            return (grant, None);
+        }
+        let (flow, cost_bytes) = (queue.flow(), grant.cost_bytes());
+        let has_room = || !self.upstream().flows.is_shared(flow) || self.upstream().has_room(flow, cost_bytes);
+        let mut woken = None;
+        while !has_room() {
+            drop(grant);
+            woken.take().into_iter().for_each(Woken::keep);
+            woken = Some(flow.room(has_room).await);
+            grant = queue.grant_again(bytes, deadline, completion).await;
+        }
+        (grant, Some(flow.sent(cost_bytes)))
     }
 
     fn expected_read(&self, range_bytes: Option<u64>, queue: &RequestQueue) -> u64 {

@@ -7,6 +7,7 @@ use std::io;
 use std::pin::pin;
 use std::time::Duration;
 
+use crate::flows::{HUNG_TIMEOUT, Unanswered};
 use crate::s3::body::Body;
 use crate::s3::connection::{Connection, End};
 use crate::s3::download::Download;
@@ -144,7 +145,8 @@ impl Connection {
                 biased;
                 holds = self.server.holds(1) => return holds,
                 () = self.pending.added() => {}
-                () = self.stands_still(), if self.pending.holds_grant() => self.pending.forgo_depth(),
+                () = self.stands_still(), if self.pending.holds_grant() => self.pending.note_late(),
+                () = self.upstream().clock().sleep_about(HUNG_TIMEOUT), if self.pending.is_late() => self.pending.give_up(),
             }
         }
     }
@@ -177,9 +179,11 @@ impl Connection {
     async fn response(&self, response: Response) -> Result<(), End> {
         let is_tunnel = response.status == 101 || response.body == Body::Rest;
         let Some(asked) = self.pending.answer(response.status == 101) else { return Ok(()) };
-        let Asked { method, queue, request_grant, upload, is_alone, deadline, began } = asked;
+        let Asked { method, queue, request_grant, unanswered, upload, is_alone, deadline, began, sent } = asked;
+        unanswered.iter().for_each(Unanswered::note_answer);
+        drop(unanswered);
         let now = self.upstream().clock().now();
-        self.upstream().note_request(now.since(began));
+        self.upstream().note_request(now.since(sent));
         let mut request_grant = request_grant;
         if let Some(length) = upload {
             request_grant.take().into_iter().for_each(RequestGrant::complete);

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use policy::fairness::{Completion, Time};
+use tokio::task::spawn_local;
 
 use crate::applications::add;
 use crate::s3::body::Body;
@@ -88,7 +89,10 @@ impl Connection {
     ) -> Result<(), End> {
         self.server.tell(true);
         self.is_sending.set(true);
-        let mut passed = self.granted(body, queue, expects_continue).await;
+        if expects_continue && self.pending.is_single() {
+            self.body_begins(queue, deadline, plan).await?;
+        }
+        let mut passed = self.granted(body, queue).await;
         if passed.is_ok() && !body.is_over() {
             if !plan.is_whole {
                 self.let_grant_end_when_acknowledged();
@@ -100,12 +104,40 @@ impl Connection {
         passed
     }
 
-    async fn granted(&self, body: &mut Body, queue: &RequestQueue, expects_continue: bool) -> Result<(), End> {
+    /// Waits for the body of a client that waits for "100 Continue". Many servers never say it, and clients then send
+    /// after a second or so: meanwhile they would keep the depth from others. A body that the server has called for passes
+    /// as it comes, since the server waits for it; another one waits for its grant again.
+    async fn body_begins(&self, queue: &Rc<RequestQueue>, deadline: Option<Time>, plan: Plan) -> Result<(), End> {
+        let broken = |_| End::Broken(Broken::Reading);
+        let clock = self.upstream().clock();
+        let client_timeout = queue.application().client_timeout.get(clock.now());
+        let mut left = self.upstream().progress_timeout().min(client_timeout);
+        while !left.is_zero() {
+            let began = clock.now();
+            let has_begun = self.client.gathers(1, left.min(GATHERING_GRANTED), clock).await.map_err(broken)?;
+            // From now on it is the client that is waited for, as any other is.
+            if has_begun || self.has_continued.get() {
+                return Ok(());
+            }
+            left = left.saturating_sub(Duration::from_nanos(clock.now().since(began)));
+        }
+        self.pending.release();
+        self.client.holds(1).await.map_err(broken)?;
+        let grant = queue.slice(plan.bytes, deadline, plan.completion);
+        self.pending.hold(if self.has_continued.get() {
+            spawn_local(async move { grant.await.give_back(plan.bytes) });
+            RequestGrant::without_depth(plan.bytes)
+        } else {
+            RequestGrant::new(grant.await, plan.bytes)
+        });
+        Ok(())
+    }
+
+    async fn granted(&self, body: &mut Body, queue: &RequestQueue) -> Result<(), End> {
         let clock = self.upstream().clock();
         let client_timeout = &queue.application().client_timeout;
         let most = client_timeout.get(clock.now());
         let mut left = most;
-        let mut server_left = if expects_continue { self.upstream().request_timeout() } else { Duration::ZERO };
         while !body.is_over() {
             let allowance = self.pending.allowance();
             if allowance == 0 {
@@ -113,13 +145,9 @@ impl Connection {
             }
             let slice = self.slice_of(body, allowance);
             let wanted = body.promised().map_or(1, |_| slice.min(GRANTED_PIECE));
-            if self.has_continued.get() {
-                server_left = Duration::ZERO;
-            }
-            let whose_left = if server_left.is_zero() { &mut left } else { &mut server_left };
             let began = clock.now();
-            let arrived = self.client.gathers(wanted, (*whose_left).min(GATHERING_GRANTED), clock).await;
-            *whose_left = whose_left.saturating_sub(Duration::from_nanos(clock.now().since(began)));
+            let arrived = self.client.gathers(wanted, left.min(GATHERING_GRANTED), clock).await;
+            left = left.saturating_sub(Duration::from_nanos(clock.now().since(began)));
             if !arrived.map_err(|_| End::Broken(Broken::Reading))? {
                 if !left.is_zero() {
                     continue;

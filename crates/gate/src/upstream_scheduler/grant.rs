@@ -12,10 +12,12 @@ use policy::fairness::{Completion, Request, Time};
 use super::grant_table::Removed;
 use super::{Admission, QueueState, UpstreamScheduler};
 use crate::applications::{Application, add, take};
+use crate::flows::Flow;
 
 pub struct RequestQueue {
     pub(super) upstream: Rc<UpstreamScheduler>,
     application: Rc<Application>,
+    flow: Rc<Flow>,
     pub(super) key: Rc<QueueKey>,
 }
 
@@ -34,17 +36,28 @@ impl RequestQueue {
         let number = STREAMS.replace(STREAMS.get() + 1);
         let place = upstream.state.borrow_mut().tree.open(&application);
         upstream.uploads.borrow_mut().queue.tree.open(&application);
-        RequestQueue { upstream, application, key: Rc::new(QueueKey { number, place }) }
+        let flow = upstream.flows.of(&application);
+        RequestQueue { upstream, application, flow, key: Rc::new(QueueKey { number, place }) }
     }
 
     pub fn application(&self) -> &Rc<Application> {
         &self.application
     }
 
+    /// Returns the application's unanswered requests at the server.
+    pub fn flow(&self) -> &Rc<Flow> {
+        &self.flow
+    }
+
     /// Requests a grant for an operation that moves this many bytes, at the cost of operations besides. Without a
     /// deadline it has the application's.
     pub fn grant(self: &Rc<Self>, bytes: u64, deadline: Option<Time>, completion: Completion) -> Waiting {
         add(&self.application.counters.requests, 1);
+        self.waiting(bytes, self.upstream.operation_bytes.get(), deadline, completion)
+    }
+
+    /// Requests a grant for an operation that had one and gave it back.
+    pub fn grant_again(self: &Rc<Self>, bytes: u64, deadline: Option<Time>, completion: Completion) -> Waiting {
         self.waiting(bytes, self.upstream.operation_bytes.get(), deadline, completion)
     }
 
@@ -179,6 +192,11 @@ impl Grant {
     /// Notes that a whole request was served with it.
     pub fn complete_request(self, served_bytes: u64) {
         self.end(served_bytes);
+    }
+
+    /// Returns what it counts in the depth, the cost of an operation included.
+    pub fn cost_bytes(&self) -> u64 {
+        self.pending.cost_bytes
     }
 
     /// Notes that the server makes progress with it: the grant stays.

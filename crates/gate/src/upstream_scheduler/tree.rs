@@ -35,6 +35,10 @@ impl Tree {
         Tree { applications, nodes: HashMap::new(), groups: HashMap::new(), charged: BTreeMap::new() }
     }
 
+    pub fn applications(&self) -> &Rc<Applications> {
+        &self.applications
+    }
+
     pub fn open(&mut self, application: &Rc<Application>) -> Place {
         let place = (application.name().clone(), application.group());
         let node = self.nodes.entry(place.clone()).or_insert_with(|| Node {

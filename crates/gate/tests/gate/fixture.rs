@@ -91,10 +91,14 @@ pub fn spare_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").and_then(|spare| spare.local_addr()).expect("a port")
 }
 
-/// A gate's answer at its metrics address, with its head.
 pub fn status(metrics: SocketAddr) -> String {
+    page(metrics, "/status.json")
+}
+
+/// A gate's answer at its metrics address, with its head.
+pub fn page(metrics: SocketAddr, path: &str) -> String {
     let mut stream = connect(metrics);
-    stream.write_all(b"GET /status.json HTTP/1.1\r\nConnection: close\r\n\r\n").expect("the page is asked for");
+    write!(stream, "GET {path} HTTP/1.1\r\nConnection: close\r\n\r\n").expect("the page is asked for");
     let mut said = String::new();
     stream.read_to_string(&mut said).expect("the page comes");
     said

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::fixture::{Gate, assert_waits_are_short, content_length, read_head, server};
-use crate::sharing::Disk;
+use crate::sharing::{Disk, head};
 
 /// Answers from memory, at this rate.
 fn answering(bytes_per_second: f64) -> SocketAddr {
@@ -100,4 +100,71 @@ fn continuing() -> SocketAddr {
             stream.write_all(&vec![7; length])?;
         }
     })
+}
+
+/// Answers light at once, and heavy not before then.
+fn answering_heavy_from(then: Instant) -> SocketAddr {
+    server(move |mut stream| {
+        loop {
+            let head = read_head(&mut stream)?;
+            stream.read_exact(&mut vec![0; content_length(&head)])?;
+            if head.contains("HEAVY") {
+                thread::sleep(then.saturating_duration_since(Instant::now()));
+            }
+            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", 64 << 10)?;
+            stream.write_all(&vec![7; 64 << 10])?;
+        }
+    })
+}
+
+const UNEQUAL: &str = "
+[[application]]
+name = \"heavy\"
+weight = 64
+match = { access_key = \"HEAVY\" }
+[[application]]
+name = \"light\"
+match = { access_key = \"LIGHT\" }
+";
+
+fn heavy_clients(gate: &Gate, count: usize, method: &str, length: usize) -> Vec<TcpStream> {
+    let asking = (0..count).map(|_| {
+        let mut client = gate.connect();
+        client.write_all(head(method, "HEAVY", length).as_bytes()).expect("sent");
+        client.write_all(&vec![1; length]).expect("sent");
+        client
+    });
+    asking.collect()
+}
+
+fn take_answer(client: &mut TcpStream) {
+    let length = content_length(&read_head(client).expect("an answer"));
+    client.read_exact(&mut vec![0; length]).expect("all of it");
+}
+
+/// A client of light waited for 64 of heavy's, each of which kept its part of the depth for a second and more.
+#[test]
+fn requests_that_hang_keep_those_of_another_application_waiting_for_seconds_at_most() {
+    for (method, length) in [("GET", 0), ("PUT", 100_000)] {
+        assert_waits_are_short(|| {
+            let gate = Gate::before(answering_heavy_from(Instant::now() + Duration::from_secs(60)), UNEQUAL);
+            let _hanging = heavy_clients(&gate, 600, method, length);
+            let mut light = gate.connect();
+            let (begin, mut longest) = (Instant::now(), Duration::ZERO);
+            while begin.elapsed() < Duration::from_secs(10) {
+                let began = Instant::now();
+                light.write_all(head("GET", "LIGHT", 0).as_bytes()).expect("sent");
+                take_answer(&mut light);
+                longest = longest.max(began.elapsed());
+            }
+            longest
+        });
+    }
+}
+
+#[test]
+fn requests_that_waited_while_others_hung_pass_when_the_server_answers_again() {
+    let gate = Gate::before(answering_heavy_from(Instant::now() + Duration::from_secs(4)), UNEQUAL);
+    let mut waiting = heavy_clients(&gate, 300, "GET", 0);
+    waiting.iter_mut().for_each(take_answer);
 }

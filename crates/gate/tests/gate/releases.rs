@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use serde_json::Value;
 
-use crate::fixture::{Gate, connect, content_length, read_head, server, spare_address, status};
+use crate::fixture::{Gate, TRIALS, connect, content_length, read_head, server, spare_address, status};
 use crate::tls::{client_config, make_certificate};
 
 /// Within this nothing may be in flight any more, though client and server stay.
@@ -346,4 +346,20 @@ fn every_way_a_request_ends_gives_the_depth_back() {
 #[test]
 fn every_way_a_request_over_tls_ends_gives_the_depth_back() {
     every_ending_releases(Protocol::Tls);
+}
+
+/// As long as a server could still say it; the depth was kept for a second and more, until the client gave up waiting.
+#[test]
+fn a_client_that_waits_for_100_continue_in_vain_keeps_no_depth_meanwhile() {
+    let is_kept = || {
+        let watched = Watched::new(Protocol::Plain, server(obeying));
+        let head = format!("PUT /ok HTTP/1.1\r\nContent-Length: {OBJECT}\r\nExpect: 100-continue\r\n\r\n");
+        let mut client = sent(&watched, &head);
+        thread::sleep(Duration::from_millis(600));
+        let is_kept = watched.load().0 > 0;
+        client.write_all(&vec![1; OBJECT]).expect("it is open");
+        answer(&mut client).expect("it is served all the same");
+        is_kept
+    };
+    assert!(!(0..TRIALS).all(|_| is_kept()), "it is kept in each trial");
 }

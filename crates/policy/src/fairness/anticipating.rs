@@ -27,8 +27,6 @@ struct Account {
     turnarounds: TurnaroundEstimate,
     /// When it last had nothing queued nor in service.
     left: Time,
-    /// Virtual length of its last request: by so much it may be ahead.
-    step: f64,
     /// Cost of its last request, and how many it usually has queued or in service when one comes.
     request_bytes: u64,
     outstanding: f64,
@@ -214,7 +212,7 @@ impl Anticipating {
         let Account { outstanding, request_bytes, .. } = self.accounts[behind as usize];
         let missing = (outstanding.round() as u64).saturating_sub(self.queues.in_service(behind).into());
         let in_flight_bytes = self.queues.outstanding_bytes(request.completion);
-        in_flight_bytes + request.cost_bytes + missing * request_bytes <= self.room(request.completion, request_bytes)
+        in_flight_bytes + request.cost_bytes + missing * request_bytes <= self.depth.limit_bytes(request.completion)
     }
 
     /// Bounds the claim of an application that cannot use its share even when waited for.
@@ -234,7 +232,6 @@ impl Anticipating {
         let before = self.virtual_time();
         let account = &mut self.accounts[application as usize];
         account.tag += virtual_length;
-        account.step = virtual_length;
         account.request_bytes = started.cost_bytes;
         account.tuner.started(started.cost_bytes);
         let tag = account.tag;
@@ -243,14 +240,6 @@ impl Anticipating {
         let after = self.virtual_time().map_or(tag, |others| others.min(tag));
         self.reference.follow(before, Some(after));
         started.started()
-    }
-
-    /// Returns the most bytes outstanding for a request of this cost to start: those small beside the others pass the
-    /// depth, up to a quarter of it.
-    fn room(&self, completion: Completion, cost_bytes: u64) -> u64 {
-        let depth = self.depth.limit_bytes(completion);
-        let is_small = 4 * cost_bytes <= self.depth.largest_bytes();
-        if is_small { depth.saturating_add(depth / 4) } else { depth }
     }
 }
 
@@ -278,7 +267,6 @@ impl Discipline for Anticipating {
             tag: self.reference.tag(),
             turnarounds: TurnaroundEstimate::new(),
             left: Time(0),
-            step: 0.0,
             request_bytes: 0,
             outstanding: 0.0,
             tuner: ReservationTuner::new(),
@@ -306,8 +294,7 @@ impl Discipline for Anticipating {
         if !self.is_present(application) {
             self.queues.set_present(application, true);
             let account = &mut self.accounts[application as usize];
-            let credit = account.step.max(self.remote_service.credit(application, now));
-            account.tag = account.tag.max(self.reference.tag() - credit);
+            account.tag = account.tag.max(self.reference.tag());
         }
         if self.queues.queued(application) == 1 {
             self.place(application, now);
@@ -330,7 +317,7 @@ impl Discipline for Anticipating {
             return Next::Nothing;
         };
         let Some((cell, head)) = self.queues.head(application) else { return Next::Nothing };
-        if !self.queues.admits(&head, self.room(head.completion, head.cost_bytes)) {
+        if !self.queues.admits(&head, self.depth.limit_bytes(head.completion)) {
             self.depth.ran_full(head.completion);
             return Next::Nothing;
         }

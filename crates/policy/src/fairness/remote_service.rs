@@ -19,12 +19,10 @@ struct Lump {
     pending: f64,
     trickled: Time,
     updated: Time,
-    /// The value of the last lump.
-    last: f64,
     in_ring: bool,
 }
 
-const NOTHING: Lump = Lump { pending: 0.0, trickled: Time(0), updated: Time(0), last: 0.0, in_ring: false };
+const NOTHING: Lump = Lump { pending: 0.0, trickled: Time(0), updated: Time(0), in_ring: false };
 
 pub struct RemoteService {
     lumps: Vec<Lump>,
@@ -65,7 +63,6 @@ impl RemoteService {
         }
         lump.pending += virtual_length;
         lump.updated = now;
-        lump.last = virtual_length;
     }
 
     /// Returns an application whose tag is to be moved now, and by how much. To be asked until `None`.
@@ -95,11 +92,6 @@ impl RemoteService {
     pub fn is_active(&self, application: u32, now: Time) -> bool {
         let updated = self.lumps[application as usize].updated;
         updated != Time(0) && now.since(updated) < ACTIVE_NS
-    }
-
-    /// Returns its claim on returning here: it was not away, only busy elsewhere.
-    pub fn credit(&self, application: u32, now: Time) -> f64 {
-        if self.is_active(application, now) { self.lumps[application as usize].last } else { 0.0 }
     }
 
     /// Returns the bytes per nanosecond of all applications elsewhere.

@@ -5,14 +5,14 @@ use thalweg_policy::fairness::Kind;
 use crate::scenes::*;
 use crate::simulator::*;
 
-fn many_clients(server: Work) -> Scene {
+pub fn many_clients(server: Work) -> Scene {
     let clients = [crowd(0, 64, 64 * KIB, NORMAL, &[0]), crowd(1, 64, 64 * KIB, NORMAL, &[0])].concat();
     let mut scene = scene(&[1, 1], clients);
     scene.servers = vec![server];
     scene
 }
 
-fn parallel(parallel: usize) -> Work {
+pub fn parallel(parallel: usize) -> Work {
     Work::Parallel { rate: 100.0 * MB_PER_S, parallel, jitter: 0.3 }
 }
 
@@ -57,14 +57,14 @@ fn a_fourfold_change_of_the_rate_is_followed_within_seconds() {
 }
 
 /// blkio before a loop device: 14 MB/s, in bursts every 100 ms.
-const THROTTLE: Work = Work::Bursts { rate: 14.0 * MB_PER_S, slice_ns: 100 * MS, call_ns: 400_000 };
+pub const THROTTLE: Work = Work::Bursts { rate: 14.0 * MB_PER_S, slice_ns: 100 * MS, call_ns: 400_000 };
 
 /// A buffer of a megabyte on the way takes what a greater depth gives it at once.
-const BUFFERED: Work =
+pub const BUFFERED: Work =
     Work::Buffered { rate: 40.0 * MB_PER_S, buffer_bytes: 1 << 20, latency_ns: 200_000, noise: 0.03 };
 
 /// A server that sends with a buffer of its own for every connection.
-const DOWNLOADS: Work = Work::Link { rate: 40.0 * MB_PER_S, latency_ns: 200_000 };
+pub const DOWNLOADS: Work = Work::Link { rate: 40.0 * MB_PER_S, latency_ns: 200_000 };
 
 /// Ratio and rate that come of a depth found automatically on servers that mislead.
 fn finds_little(server: Work, think: Think, give_back_ns: u64, (weight, each, bytes): (u32, usize, u64), allowed: f64) {

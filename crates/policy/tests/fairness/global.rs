@@ -6,7 +6,7 @@ use thalweg_policy::fairness::max_min::{Claim, allocate};
 use crate::scenes::*;
 use crate::simulator::*;
 
-const FOUR: [usize; 4] = [0, 1, 2, 3];
+pub const FOUR: [usize; 4] = [0, 1, 2, 3];
 
 fn four_bricks(weights: &[u32], clients: Vec<Client>, exchange_ms: u64) -> Outcome {
     let mut scene = scene(weights, clients);
@@ -17,7 +17,7 @@ fn four_bricks(weights: &[u32], clients: Vec<Client>, exchange_ms: u64) -> Outco
 
 /// Gates before four such servers that exchange counters every 25 ms. The initial lag of the few is made good before
 /// the measurement.
-fn before_four(server: Work, clients: Vec<Client>) -> Scene {
+pub fn before_four(server: Work, clients: Vec<Client>) -> Scene {
     let mut scene = scene(&[1, 1], clients);
     scene.servers = vec![server; 4];
     scene.exchange_ns = 25 * MS;

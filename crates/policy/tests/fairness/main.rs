@@ -1,5 +1,6 @@
 //! The schedulers before simulated servers and clients.
 
+mod ablation;
 mod cost;
 mod deadlines;
 mod depth;

@@ -6,6 +6,7 @@ use format::Attributes;
 use random::Random;
 use repository::{CommitEntry, Draft, Error, FileWriter, Repository, WriteMode};
 use store::ClaimOwner;
+use store::files::fault::{Fault, Faulty};
 
 use crate::fixture::{CLAIM_OWNER, World, content, path, with_seeds};
 
@@ -108,4 +109,29 @@ fn a_hole_costs_nothing_by_its_length_and_gives_what_reading_zeros_gives() {
     let mut end = [0xee; 8];
     process.reader(&long.built.root, long.built.length).read_at((1 << 40) + 3, &mut end).unwrap();
     assert_eq!(&end, b"\0\0\0after");
+}
+
+/// Whoever meets the full disk first is told; another, whose content went the same way, must not commit it.
+#[test]
+fn no_commit_refers_to_what_another_writers_full_disk_has_dropped() {
+    let world = World::new();
+    let faulty = Arc::new(Faulty::once(world.files.clone(), 0, Fault::Full));
+    let process = world.process_over(faulty.clone(), Box::new(|| ()));
+    let bytes = Random::new(5).bytes(20_000);
+    let kept = draft(&process, 100, &bytes[..9000]);
+    process.store().make_durable().unwrap();
+    let (dropped, same) = (draft(&process, 101, &bytes), draft(&process, 102, &bytes));
+    faulty.fail_next();
+    assert!(process.store().make_durable().unwrap_err().to_string().contains("the disk is full"));
+    for (name, draft) in [("a", dropped), ("b", same)] {
+        let refused = process.name(CLAIM_OWNER, &[named(name, WriteMode::Create, draft)]).unwrap_err();
+        assert!(refused.is_full(), "{refused}");
+    }
+    process.name(CLAIM_OWNER, &[named("kept", WriteMode::Create, kept)]).unwrap();
+    process.name(CLAIM_OWNER, &[named("again", WriteMode::Create, draft(&process, 103, &bytes))]).unwrap();
+    process.close().unwrap();
+    let later = world.process();
+    assert_eq!(content(&later, "kept"), &bytes[..9000]);
+    assert_eq!(content(&later, "again"), bytes);
+    assert_eq!(repository::verify(&later, true, &mut |_| {}).unwrap().damages, []);
 }

@@ -8,7 +8,7 @@ use format::{
     ContainerId, Fingerprint, HandleKey, LostSegment, SegmentAddress, SessionId, Settings, StoreId, StorePath,
 };
 use repository::{Budget, Lease, LocalEngines, Repository, StripeOwner};
-use store::files::Memory;
+use store::files::{Files, Memory};
 use store::{ClaimOwner, LocalStore, Options, Registrar, SealedContainer};
 
 /// Everything that survives the death of a process: the files and the catalog.
@@ -34,14 +34,18 @@ impl World {
 
     /// A process in which this happens before it opens a container, in the middle of whatever makes it open one.
     pub fn process_that(&self, before_opening: Box<dyn Fn() + Send + Sync>) -> Arc<Repository> {
+        self.process_over(self.files.clone(), before_opening)
+    }
+
+    /// A process for which calls of the disk may fail.
+    pub fn process_over(&self, files: Arc<dyn Files>, before_opening: Box<dyn Fn() + Send + Sync>) -> Arc<Repository> {
         let catalog: Arc<dyn LocalCatalog> = self.catalog.clone();
         let session = catalog.begin(Purpose::Write, 1_000_000).unwrap();
         let epoch = Arc::new(AtomicU64::new(session.epoch));
         let registrar = Arc::new(Registered { catalog: catalog.clone(), session: session.id, epoch, before_opening });
         let options =
             Options { background: false, container_bytes: 256 << 10, part_bytes: 32 << 10, ..Options::default() };
-        let local =
-            LocalStore::open(self.files.clone(), self.files.clone(), &self.settings, registrar, options).unwrap();
+        let local = LocalStore::open(files.clone(), files, &self.settings, registrar, options).unwrap();
         let local = Arc::new(local);
         let lease = Lease::unattended(catalog.clone(), session);
         Arc::new(Repository::local(self.settings.clone(), LocalEngines { store: local, catalog }, lease))
@@ -104,6 +108,11 @@ impl Registrar for Registered {
 
     fn sealed(&self, container: ContainerId, facts: SealedContainer) -> store::Result<()> {
         self.catalog.seal_container(container, facts.stored_bytes, facts.segments).unwrap();
+        Ok(())
+    }
+
+    fn truncated(&self, container: ContainerId) -> store::Result<()> {
+        self.catalog.truncate_container(container).unwrap();
         Ok(())
     }
 

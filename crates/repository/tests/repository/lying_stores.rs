@@ -10,7 +10,7 @@ use repository::{Lease, Repository};
 use store::{Answer, ClaimOwner, Result, SegmentStore, StoredBlock};
 
 use crate::damage::{put, reads};
-use crate::fixture::World;
+use crate::fixture::{World, path};
 
 /// The change to an honest answer.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +32,8 @@ struct Lying {
     honest: Arc<dyn SegmentStore>,
     lie: Lie,
     lies: AtomicUsize,
+    /// How often a run's segments were asked for.
+    asked: AtomicUsize,
 }
 
 impl Lying {
@@ -93,6 +95,7 @@ impl SegmentStore for Lying {
     }
 
     fn entries(&self, run: Run) -> Result<Vec<SegmentEntry>> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
         let mut entries = self.honest.entries(run)?;
         if let Lie::Lengths = self.lie {
             self.lies.fetch_add(1, Ordering::Relaxed);
@@ -108,6 +111,32 @@ impl SegmentStore for Lying {
     }
 }
 
+fn client_of(world: &World, honest: Arc<dyn SegmentStore>, lie: Lie) -> (Arc<Lying>, Arc<Repository>) {
+    let lying = Arc::new(Lying { honest, lie, lies: AtomicUsize::new(0), asked: AtomicUsize::new(0) });
+    let catalog: Arc<dyn Names> = world.catalog.clone();
+    let lease = Lease::unattended(catalog.clone(), catalog.begin(Purpose::Write, 1_000_000).unwrap());
+    let client = Repository::remote(world.settings.clone(), lying.clone(), catalog, lease);
+    (lying, Arc::new(client))
+}
+
+#[test]
+fn the_segments_of_a_run_are_asked_for_once_for_many_small_ranges() {
+    let world = World::new();
+    let node = world.process();
+    let mut random = Random::new(2);
+    let plain = random.bytes(1 << 20);
+    put(&node, "a", &plain);
+    let (store, client) = client_of(&world, node.store_arc(), Lie::Twice);
+    let head = client.catalog().versions(&path("a")).unwrap().pop().unwrap().record;
+    for _ in 0..200 {
+        let (at, mut bytes) = (random.below(1 << 20) as usize, [0; 4096]);
+        let count = client.reader(&head.root, head.size).read_at(at as u64, &mut bytes).unwrap();
+        assert_eq!(bytes[..count], plain[at..at + count]);
+    }
+    let asked = store.asked.load(Ordering::Relaxed);
+    assert!(asked <= 10, "{asked} questions about a file of a few runs");
+}
+
 #[test]
 fn a_store_that_contradicts_itself_gives_errors_and_no_wrong_bytes() {
     for lie in LIES {
@@ -115,10 +144,7 @@ fn a_store_that_contradicts_itself_gives_errors_and_no_wrong_bytes() {
         let node = world.process();
         let plain = Random::new(1).bytes(3 << 20);
         put(&node, "a", &plain);
-        let lying = Arc::new(Lying { honest: node.store_arc(), lie, lies: AtomicUsize::new(0) });
-        let catalog: Arc<dyn Names> = world.catalog.clone();
-        let lease = Lease::unattended(catalog.clone(), catalog.begin(Purpose::Write, 1_000_000).unwrap());
-        let client = Arc::new(Repository::remote(world.settings.clone(), lying.clone(), catalog, lease));
+        let (lying, client) = client_of(&world, node.store_arc(), lie);
         let is_read = reads(&client, "a", 0, &plain);
         assert!(lying.lies.load(Ordering::Relaxed) > 0, "{lie:?}: nothing was asked");
         assert!(!is_read || matches!(lie, Lie::Twice), "{lie:?}: it was believed");

@@ -28,7 +28,7 @@ pub struct Faulty {
 
 struct Plan {
     fault: Fault,
-    at: u64,
+    at: AtomicU64,
     /// The fault lasts: all later calls fail too.
     lasting: bool,
     calls: AtomicU64,
@@ -37,12 +37,17 @@ struct Plan {
 impl Faulty {
     /// Makes call number `at` alone fail; 0 is never.
     pub fn once(inner: Arc<dyn Files>, at: u64, fault: Fault) -> Self {
-        Faulty { inner, plan: Arc::new(Plan { fault, at, lasting: false, calls: AtomicU64::new(0) }) }
+        Faulty { inner, plan: Arc::new(Plan { fault, at: at.into(), lasting: false, calls: AtomicU64::new(0) }) }
     }
 
     /// Makes call number `at` fail, and every one after it.
     pub fn from(inner: Arc<dyn Files>, at: u64, fault: Fault) -> Self {
-        Faulty { inner, plan: Arc::new(Plan { fault, at, lasting: true, calls: AtomicU64::new(0) }) }
+        Faulty { inner, plan: Arc::new(Plan { fault, at: at.into(), lasting: true, calls: AtomicU64::new(0) }) }
+    }
+
+    /// Makes the next call fail.
+    pub fn fail_next(&self) {
+        self.plan.at.store(self.calls() + 1, Ordering::SeqCst);
     }
 
     /// Returns the number of calls until now.
@@ -59,7 +64,7 @@ impl Plan {
     /// Returns the fault of this call, if any.
     fn next(&self) -> Option<Fault> {
         let call = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
-        match self.at {
+        match self.at.load(Ordering::SeqCst) {
             0 => None,
             at if call == at => Some(self.fault),
             at if call > at && self.lasting => Some(Fault::Fail),

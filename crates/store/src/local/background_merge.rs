@@ -3,6 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
+use super::full_disk::IdleState;
 use super::{PACE, Shared};
 use crate::guard::lock;
 use crate::{Error, Result};
@@ -34,8 +35,10 @@ impl BackgroundMerge {
         let wake_signal = Arc::new(WakeSignal::default());
         let heard = wake_signal.clone();
         let thread = std::thread::Builder::new().name("thalweg-store".into()).spawn(move || {
+            let mut idle = IdleState::default();
             for round in 1_u32.. {
                 let stop = heard.wait() == Wake::Stop;
+                shared.retire_when_idle(&mut idle);
                 // A failure stops the store, and every caller gets it; or the next round retries.
                 let _ = shared.maintain();
                 if round.is_multiple_of(ROUNDS_PER_LOOK) {

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use format::{ContainerId, Fingerprint, Run, SegmentAddress, StoreId};
 
-use super::lru::Lru;
 use crate::container::{self, ContainerIndex, file_name};
 use crate::files::{File, Files};
 use crate::guard::lock;
+use crate::lru::Lru;
 use crate::{Error, Registrar, Result};
 
 /// Indexes searched for a fingerprint before the table is: duplicates come in the order they were stored in.

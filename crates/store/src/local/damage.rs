@@ -145,8 +145,9 @@ impl Shared {
 
     /// Records what was found before the caller made everything durable.
     pub fn record_healed(&self, found: &[(LostSegment, SegmentAddress)]) {
+        let kept: Vec<_> = found.iter().filter(|(_, copy)| !self.has_dropped(*copy)).copied().collect();
         // A refused one (its copy was collected meanwhile) is healed when its content comes again.
-        if !found.is_empty() && self.registrar.heal(found).is_ok() {
+        if !kept.is_empty() && self.registrar.heal(&kept).is_ok() {
             self.damage.forget_known();
         }
     }

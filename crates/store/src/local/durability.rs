@@ -12,7 +12,10 @@ use super::writing::{OpenContainer, WriteState};
 use crate::container::{ContainerIndex, footer};
 use crate::files::File;
 use crate::guard::{lock, wait};
-use crate::{Result, SealedContainer};
+use crate::{Error, Result, SealedContainer};
+
+/// The facts of a container without footer: the catalog keeps its length no more than that of one a killed writer left.
+const NO_FOOTER: SealedContainer = SealedContainer { stored_bytes: 0, segments: 0 };
 
 /// Rounds of syncing, counted.
 #[derive(Default)]
@@ -23,7 +26,7 @@ pub struct Rounds {
 }
 
 /// A container with written segments that were not synced yet.
-struct Unsynced {
+pub(super) struct Unsynced {
     id: ContainerId,
     name: String,
     file: Arc<dyn File>,
@@ -94,7 +97,7 @@ impl Shared {
         unsynced.into_iter().try_for_each(|container| self.sync_container(container))
     }
 
-    fn sync_container(&self, container: Unsynced) -> Result<()> {
+    pub(super) fn sync_container(&self, container: Unsynced) -> Result<()> {
         let named = if container.named { Ok(()) } else { self.files.sync_folder(&container.name) };
         container.file.sync().and(named).map_err(|error| self.poison(error))?;
         lock(&self.writing).synced(container.id, container.segments);
@@ -109,17 +112,22 @@ impl Shared {
             if let Some(unsynced) = pending {
                 self.sync_container(unsynced)?;
             }
-            self.write_footer(id)?;
-            let facts = {
-                let mut writing = lock(&self.writing);
-                let container = writing.container(id).expect("only sealing takes containers away");
-                SealedContainer { stored_bytes: container.file_bytes(), segments: container.next_ordinal as u64 }
+            let facts = match self.write_footer(id) {
+                // Its parts tell what is in it, as in a file that a killed writer left.
+                Err(Error::Full { .. }) => NO_FOOTER,
+                written => written.map(|()| self.facts_of(id))?,
             };
             self.registrar.sealed(id, facts)?;
             let index = lock(&self.writing).take_sealed(id, facts.stored_bytes);
             self.containers.remember(index);
         }
         Ok(())
+    }
+
+    fn facts_of(&self, id: ContainerId) -> SealedContainer {
+        let mut writing = lock(&self.writing);
+        let container = writing.container(id).expect("only sealing takes whole containers away");
+        SealedContainer { stored_bytes: container.file_bytes(), segments: container.next_ordinal as u64 }
     }
 
     fn next_retired(&self) -> Option<(ContainerId, Option<Unsynced>)> {
@@ -133,15 +141,18 @@ impl Shared {
     fn write_footer(&self, id: ContainerId) -> Result<()> {
         let (file, offset, bytes) = {
             let mut writing = lock(&self.writing);
-            let container = writing.container(id).expect("only sealing takes containers away");
+            let container = writing.container(id).expect("only sealing takes whole containers away");
             if container.has_footer {
                 return Ok(());
             }
             (container.file.clone(), container.index.end_offset(), container.footer())
         };
-        file.write_at(offset, &[&bytes]).map_err(|error| self.failed_to_write(error))?;
+        file.write_at(offset, &[&bytes]).map_err(|error| match error {
+            Error::Full { .. } => error,
+            other => self.poison(other),
+        })?;
         file.sync().map_err(|error| self.poison(error))?;
-        lock(&self.writing).container(id).expect("only sealing takes containers away").has_footer = true;
+        lock(&self.writing).container(id).expect("only sealing takes whole containers away").has_footer = true;
         Ok(())
     }
 
@@ -159,7 +170,7 @@ impl Shared {
     }
 }
 
-fn unsynced(container: &OpenContainer) -> Option<Unsynced> {
+pub(super) fn unsynced(container: &OpenContainer) -> Option<Unsynced> {
     (container.written_segments > container.index.durable_segments()).then(|| Unsynced {
         id: container.id,
         name: container.name.clone(),
@@ -199,7 +210,9 @@ impl WriteState {
     fn take_sealed(&mut self, id: ContainerId, file_bytes: u64) -> Arc<ContainerIndex> {
         let at = self.retired.iter().position(|container| container.id == id).expect("a retired container was sealed");
         let mut index = self.retired.remove(at).index;
-        index.seal(file_bytes);
+        if file_bytes > 0 {
+            index.seal(file_bytes);
+        }
         let index = Arc::new(index);
         self.sealed.push(index.clone());
         index

@@ -43,7 +43,7 @@ impl Shared {
         let own = lock(&self.writing).find(run);
         match own {
             Some(found) => found?.read(),
-            None => self.containers.with_run(run, |file, index, ranges| {
+            None => self.in_files(run, |file, index, ranges| {
                 read_blocks(file, index.blocks_of(ranges).iter().map(|spot| index.describe(spot)).collect())
             }),
         }
@@ -56,7 +56,7 @@ impl Shared {
         if let Some(entries) = lock(&self.writing).entries(run) {
             return entries;
         }
-        self.containers.with_run(run, |_, index, ranges| {
+        self.in_files(run, |_, index, ranges| {
             let inside = ranges.iter().flat_map(|range| &index.segments()[range.start as usize..range.end as usize]);
             Ok(inside.copied().collect())
         })

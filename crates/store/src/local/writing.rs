@@ -1,6 +1,6 @@
 //! The open container: blocks are copied into its part under a short lock; full parts are queued and written in order,
 //! one at a time, by the thread that filled one. With two parts waiting, putters wait too. A part for which the disk
-//! has no room stays queued and is written once there is: no data is lost, and the store goes on.
+//! has no room ends its container.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -216,7 +216,9 @@ impl Shared {
         loop {
             self.alive()?;
             let Some(part) = lock(&self.writing).queue.front().cloned() else { return Ok(()) };
-            part.write().map_err(|error| self.failed_to_write(error))?;
+            if let Err(error) = part.write() {
+                return Err(self.failed_to_write(part.container, error));
+            }
             drop(part);
             let mut writing = lock(&self.writing);
             writing.part_written(self.options.part_bytes + OVERHANG_BYTES);

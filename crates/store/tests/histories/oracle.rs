@@ -45,6 +45,11 @@ impl Oracle {
         self.put(store, random).unwrap();
     }
 
+    /// Forgets what a full disk had no room for, which the store says it dropped.
+    pub fn drop_unwritten(&mut self, store: &LocalStore) {
+        self.segments.retain(|address, _| !store.has_dropped(*address));
+    }
+
     pub fn check_segment(&self, store: &LocalStore, address: SegmentAddress, why: &str) {
         let (number, bytes) = self.segments[&address];
         let found = store.get(Run::single(address)).unwrap_or_else(|error| panic!("{why}: {address}: {error}"));

@@ -37,6 +37,9 @@ impl Registrar for BusyRegistrar {
     fn sealed(&self, container: ContainerId, facts: thalweg_store::SealedContainer) -> thalweg_store::Result<()> {
         self.counting.sealed(container, facts)
     }
+    fn truncated(&self, container: ContainerId) -> thalweg_store::Result<()> {
+        self.counting.truncated(container)
+    }
     fn referable(&self, container: ContainerId) -> thalweg_store::Result<Option<ContainerId>> {
         self.counting.referable(container)
     }

@@ -25,7 +25,9 @@ use super::send_queue::SendQueue;
 use super::socket::Socket;
 use super::stream::{AnswerTarget, Next, Reach, Stream};
 use crate::Error;
-use crate::challenge::Challenge;
+use crate::back_off::BackOff;
+use crate::handshake::Handshake;
+use crate::liveness::Liveness;
 use crate::message::{Failure, FailureKind, Reply, Request};
 use crate::resolve::Resolution;
 use crate::tls::TlsRefusal;
@@ -48,22 +50,18 @@ pub(super) struct Connection {
     digest_offers: DigestOffers,
     /// Left by an attempt given up before the name was resolved, so that two resolutions never run at once.
     resolution: Option<Resolution>,
-    back_off: Duration,
+    pauses: BackOff,
     attempt: usize,
     /// Since when the node has not answered anything, and why.
     trouble: Option<(Instant, String)>,
     /// When the connection at hand, or its greeting, was begun.
     begun: Option<Instant>,
-    /// While connected: when something last arrived from the node, and when a request last made progress.
-    heard: Instant,
-    advanced: Instant,
-    /// When the node last made progress, on a request of ours or for other clients.
-    worked: Instant,
-    /// When both were last checked, and when the connection began.
+    /// While connected: what arrives from the node says of it.
+    node: Liveness,
+    /// When that was last checked, and when the connection began.
     watched: Instant,
     welcomed: Instant,
     said_alive: Instant,
-    progress: u64,
     /// Something waits for a point in time rather than for the socket.
     later: bool,
 }
@@ -83,8 +81,7 @@ enum Phase {
     },
     Resolving(Resolution),
     Connecting(Socket),
-    /// The Hello's number, and the challenge state until Welcome.
-    Greeting(Socket, u64, Challenge),
+    Greeting(Socket, Handshake),
     Ready(Socket, PeerNode),
 }
 
@@ -120,17 +117,14 @@ impl Connection {
             following: HashMap::new(),
             digest_offers: DigestOffers::default(),
             resolution: None,
-            back_off: FIRST_BACK_OFF,
+            pauses: BackOff::new(FIRST_BACK_OFF, MAX_BACK_OFF),
             attempt: 0,
             trouble: None,
             begun: None,
-            heard: Instant::now(),
-            advanced: Instant::now(),
-            worked: Instant::now(),
+            node: Liveness::begin(Instant::now()),
             watched: Instant::now(),
             welcomed: Instant::now(),
             said_alive: Instant::now(),
-            progress: 0,
             later: false,
         }
     }
@@ -284,7 +278,7 @@ impl Connection {
             let received = socket.receive(self.incoming.room(), turn_bytes < TURN_BYTES);
             let Some(bytes) = received.map_err(|error| self.unreadable(&error))? else { return Ok(()) };
             self.incoming.filled(bytes);
-            self.heard = now;
+            self.node.hear(now);
             turn_bytes += bytes;
             while let Some(arrived) = self.incoming.take().map_err(|source| self.misunderstood(source))? {
                 self.take(arrived, context, now)?;
@@ -302,20 +296,18 @@ impl Connection {
     fn take(&mut self, arrived: ReceivedFrame, context: &IoContext, now: Instant) -> Result<(), Disconnect> {
         let ReceivedFrame { kind, number, body, payload } = arrived;
         let reply = Reply::decode(kind, &body)?;
-        if let Phase::Greeting(_, hello, _) = &self.phase {
-            return if *hello == number { self.welcomed(reply, context) } else { self.challenged(reply) };
+        if matches!(self.phase, Phase::Greeting(..)) {
+            return self.greeted(number, reply, context);
         }
         if let Reply::Alive { progress } = reply {
-            if std::mem::replace(&mut self.progress, progress) != progress {
-                (self.advanced, self.worked) = (now, now);
-            }
+            self.node.beat(progress, now);
             return Ok(());
         }
         // The answer to a heartbeat says no more than the node's own heartbeats.
         if matches!(reply, Reply::Measured { .. }) {
             return Ok(());
         }
-        (self.advanced, self.worked) = (now, now);
+        self.node.work(now);
         if number == 0 {
             return self.told(reply, context, now);
         }
@@ -483,7 +475,7 @@ impl Connection {
     /// Notes that the node has done something new, or stays: what it does again after each break says nothing.
     fn fine(&mut self) {
         self.trouble = None;
-        self.back_off = FIRST_BACK_OFF;
+        self.pauses.reset();
     }
 
     fn broke(&mut self, broken: Disconnect, context: &IoContext, now: Instant) {
@@ -514,8 +506,7 @@ impl Connection {
         let begun = if was_connected { now } else { self.begun.unwrap_or(now) };
         let since = self.trouble.take().map_or(begun, |(since, _)| since);
         self.trouble = Some((since, why));
-        self.phase = Phase::Waiting { until: now + self.back_off };
-        self.back_off = (self.back_off * 2).min(MAX_BACK_OFF);
+        self.phase = Phase::Waiting { until: now + self.pauses.next() };
     }
 
     /// Gives up this peer: send queues try their other nodes, everything else fails.

@@ -17,7 +17,6 @@ mod frame;
 mod incoming;
 mod names;
 mod oneshot;
-mod open_error;
 mod operation;
 mod outgoing;
 mod piece;
@@ -42,9 +41,9 @@ use std::time::Instant;
 
 use format::HandleKey;
 
+pub use crate::OpenError;
 pub use file::File;
 pub use names::{CONFIGURATION_VARIABLE, configuration_file};
-pub use open_error::OpenError;
 pub use operation::Operation;
 pub use piece::Piece;
 pub use reduce::{Reducer, ZEROS};

@@ -20,6 +20,7 @@ use super::stream::{Ask, Streams, Work};
 use super::ticket::Ticket;
 use super::window::Window;
 use crate::Result;
+use crate::handshake::ClientIdentity;
 use crate::message::Request;
 use crate::random::random_number;
 
@@ -57,11 +58,11 @@ impl Process {
         let reduces_here = settings.reduction == Reduction::Client && reducer.is_some();
         let secrets = Arc::new(Secrets::new(settings.credentials.clone()));
         secrets.know(&settings.nodes, settings.credentials_of_nodes());
+        let (job, application) = (settings.job.clone(), settings.application.clone());
+        let identity = ClientIdentity { client: random_number()?, job, application };
         let context = Arc::new(IoContext {
             secrets: secrets.clone(),
-            client: random_number()?,
-            job: settings.job.clone(),
-            application: settings.application.clone(),
+            identity,
             timeout: settings.timeout,
             window: window.clone(),
             streams: streams.clone(),

@@ -17,6 +17,7 @@ use super::send_queue::SendQueue;
 use super::stream::{Stream, Streams};
 use super::waker::Waker;
 use super::window::Window;
+use crate::handshake::ClientIdentity;
 use crate::signals::without_signals;
 use crate::{Error, Result};
 
@@ -63,10 +64,7 @@ impl Thread {
 
 /// The process as its I/O threads see it.
 pub(super) struct IoContext {
-    /// The process's random number.
-    pub client: u64,
-    pub job: String,
-    pub application: String,
+    pub identity: ClientIdentity,
     pub secrets: Arc<Secrets>,
     pub timeout: Duration,
     pub window: Arc<Window>,

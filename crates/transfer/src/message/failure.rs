@@ -1,5 +1,6 @@
 //! The failure a node answers instead of a result.
 
+use catalog::Refusal;
 use format::{ContainerId, Reader, Result, StorePath, VersionId, Writer};
 
 use super::Field;
@@ -56,29 +57,45 @@ pub struct Failure {
     pub path: Option<StorePath>,
     pub containers: Vec<ContainerId>,
     pub head: Option<VersionId>,
+    /// Why a change was refused, where the catalog refused it.
+    pub refusal: Option<Refusal>,
+    /// What on the node it is about, if it names something. Boxed: results carry failures everywhere.
+    pub subject: Option<Box<Subject>>,
+}
+
+/// A file or segment at the node that a failure names.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Subject {
+    pub name: String,
+    /// Where it is damaged, and how; 0 and empty unless that is the failure.
+    pub offset: u64,
+    pub damage: String,
 }
 
 impl Failure {
     pub fn new(kind: FailureKind, text: impl Into<String>) -> Self {
-        Failure { kind, text: text.into(), path: None, containers: Vec::new(), head: None }
+        let text = text.into();
+        Failure { kind, text, path: None, containers: Vec::new(), head: None, refusal: None, subject: None }
     }
 }
 
 /// A peer's sentence is shown to users as it is, however long: no honest one is longer.
 const MAX_TEXT_BYTES: usize = 8 << 10;
 /// The same with the path, which is shown too where the text does not contain it.
-const MAX_SHOWN_BYTES: usize = MAX_TEXT_BYTES + (4 << 10);
+const MAX_SHOWN_BYTES: usize = MAX_TEXT_BYTES + MAX_SUBJECT_BYTES;
+/// The same of what a failure is about, which is shown with the damage instead of the text.
+const MAX_SUBJECT_BYTES: usize = 4 << 10;
 
 /// Returns the length as shown: control characters are shown as `\xNN` for each byte, so that they count fourfold.
 fn shown_bytes(character: char) -> usize {
     character.len_utf8() * if character.is_control() { 4 } else { 1 }
 }
 
-fn shortened(mut text: String) -> String {
+fn shortened(mut text: String, max_bytes: usize) -> String {
     let mut all_bytes = 0;
     let first_beyond = text.char_indices().find(|(_, character)| {
         all_bytes += shown_bytes(*character);
-        all_bytes > MAX_TEXT_BYTES
+        all_bytes > max_bytes
     });
     if let Some((end, _)) = first_beyond {
         text.truncate(end);
@@ -95,14 +112,34 @@ fn without_long_path(failure: Failure) -> Failure {
     Failure { path: failure.path.filter(|_| !is_long), ..failure }
 }
 
+fn refusal_of(number: u16) -> Option<Refusal> {
+    Refusal::ALL.into_iter().find(|refusal| *refusal as u16 == number)
+}
+
+impl Field for Box<Subject> {
+    const MIN_BYTES: usize = 16;
+
+    fn write(&self, to: &mut Writer) {
+        to.text(&self.name).u64(self.offset).text(&self.damage);
+    }
+
+    fn read(from: &mut Reader) -> Result<Self> {
+        let name = shortened(from.text()?, MAX_SUBJECT_BYTES);
+        let (offset, damage) = (from.u64()?, shortened(from.text()?, MAX_TEXT_BYTES));
+        Ok(Box::new(Subject { name, offset, damage }))
+    }
+}
+
 impl Field for Failure {
-    const MIN_BYTES: usize = 12;
+    const MIN_BYTES: usize = 15;
 
     fn write(&self, to: &mut Writer) {
         to.u16(self.kind as u16).text(&self.text);
         self.path.write(to);
         self.containers.write(to);
         self.head.write(to);
+        to.u16(self.refusal.map_or(0, |refusal| refusal as u16));
+        self.subject.write(to);
     }
 
     fn read(from: &mut Reader) -> Result<Self> {
@@ -110,10 +147,12 @@ impl Field for Failure {
         let kind = FailureKind::ALL.into_iter().find(|kind| *kind as u16 == number).unwrap_or(FailureKind::Io);
         Ok(without_long_path(Failure {
             kind,
-            text: shortened(from.text()?),
+            text: shortened(from.text()?, MAX_TEXT_BYTES),
             path: Field::read(from)?,
             containers: Field::read(from)?,
             head: Field::read(from)?,
+            refusal: refusal_of(from.u16()?),
+            subject: Field::read(from)?,
         }))
     }
 }
@@ -126,11 +165,16 @@ mod tests {
     fn a_failure_s_text_is_cut_at_a_length_that_can_be_shown() {
         for (character, shown_bytes) in [('é', 2), ('\u{1b}', 4), ('\u{85}', 8)] {
             let mut to = Writer::new();
-            Failure::new(FailureKind::Io, character.to_string().repeat(10 << 20)).write(&mut to);
+            let long = character.to_string().repeat(10 << 20);
+            let subject = Some(Box::new(Subject { name: long.clone(), offset: 0, damage: long.clone() }));
+            Failure { subject, ..Failure::new(FailureKind::Io, long) }.write(&mut to);
             let bytes = to.finish();
             let read = Failure::read(&mut Reader::new("failure", &bytes)).unwrap();
-            let count = read.text.strip_suffix(" …").unwrap().chars().count();
-            assert_eq!(count, MAX_TEXT_BYTES / shown_bytes, "{character:?}");
+            let count = |text: &str| text.strip_suffix(" …").unwrap().chars().count();
+            assert_eq!(count(&read.text), MAX_TEXT_BYTES / shown_bytes, "{character:?}");
+            let subject = read.subject.unwrap();
+            assert_eq!(count(&subject.damage), MAX_TEXT_BYTES / shown_bytes, "{character:?}");
+            assert_eq!(count(&subject.name), MAX_SUBJECT_BYTES / shown_bytes, "{character:?}");
         }
     }
 

@@ -36,7 +36,7 @@ pub(super) fn check_request(request: &Request) -> Result<()> {
     use Request::*;
     match request {
         Hello { job, application, .. } => name("job", job).and(name("application", application)),
-        FindMissing { fingerprints } | AwaitClaims { fingerprints } => {
+        FindMissing { fingerprints, .. } | AwaitClaims { fingerprints, .. } => {
             at_most("fingerprints", fingerprints.len() as u64, MAX_FINGERPRINTS as u64)
         }
         PutBlock { header, .. } => block(header, &[BlockKind::Data, BlockKind::Page]),
@@ -66,7 +66,7 @@ pub(super) fn check_request(request: &Request) -> Result<()> {
             piece(*number, *sequence, 0)?;
             blocks.iter().try_for_each(|(header, _)| block(header, &[BlockKind::Data]))
         }
-        Measure {} | Prove { .. } | Release {} | MakeDurable {} | End { .. } | Entry { .. } => Ok(()),
+        Measure {} | Prove { .. } | Release { .. } | MakeDurable {} | End { .. } | Entry { .. } => Ok(()),
         List { .. } | Versions { .. } | PathSessions { .. } | Checkpoints { .. } | Discard { .. } | Statistics {} => {
             Ok(())
         }
@@ -256,7 +256,7 @@ mod tests {
             offset,
             checksum,
         };
-        Request::PutBlock { header, segments: Vec::new() }
+        Request::PutBlock { owner: 1, header, segments: Vec::new() }
     }
 
     fn commit(size: u64, ordinal: u32) -> Request {
@@ -293,7 +293,7 @@ mod tests {
     fn requests_at_their_limits_are_taken_and_those_beyond_are_refused() {
         let run =
             |container, first, count| Request::Get { run: Run { container: ContainerId(container), first, count } };
-        let missing = |count| Request::FindMissing { fingerprints: vec![Fingerprint([1; 32]); count] };
+        let missing = |count| Request::FindMissing { owner: 1, fingerprints: vec![Fingerprint([1; 32]); count] };
         let begin = |lease_ms| Request::Begin { purpose: catalog::Purpose::Write, lease_ms };
         let size = |size| Request::SetSize { session: SESSION, stripe_set: 0, size };
         let checkpoint = |epoch| Request::Checkpoint { session: SESSION, stripe_set: 0, epoch };

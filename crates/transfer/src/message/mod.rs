@@ -11,7 +11,7 @@ mod reply;
 mod request;
 
 pub use extent::Extent;
-pub use failure::{Failure, FailureKind};
+pub use failure::{Failure, FailureKind, Subject};
 pub use field::{Field, StoredBlockHeader};
 pub use limits::{
     MAX_CHANGES, MAX_COUNT, MAX_EXTENTS, MAX_FINGERPRINTS, MAX_JOB_FAILURES, MAX_LEASE_MS, MAX_LISTED, MAX_NAME_BYTES,

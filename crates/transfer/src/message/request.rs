@@ -20,13 +20,14 @@ messages! {
         /// by `Proved`.
         3 Prove { nonce: [u8; 32], proof: [u8; 32] },
 
-        // The segment store ([`store::SegmentStore`]); the connection is the claim owner.
+        // The segment store ([`store::SegmentStore`]). `owner` is one of the client's claim owners, whatever connection
+        // its requests come over.
 
-        10 FindMissing { fingerprints: Vec<Fingerprint> },
-        11 AwaitClaims { fingerprints: Vec<Fingerprint> },
+        10 FindMissing { owner: u64, fingerprints: Vec<Fingerprint> },
+        11 AwaitClaims { owner: u64, fingerprints: Vec<Fingerprint> },
         /// Payload: the block's.
-        12 PutBlock { header: BlockHeader, segments: Vec<SegmentEntry> },
-        13 Release {},
+        12 PutBlock { owner: u64, header: BlockHeader, segments: Vec<SegmentEntry> },
+        13 Release { owner: u64 },
         14 Get { run: Run },
         15 Entries { run: Run },
         16 MakeDurable {},

@@ -2,7 +2,9 @@
 
 use std::fmt::Debug;
 
-use catalog::{Checkpoint, Commit, Committed, Error, FileEntry, Names, PathSession, Purpose, Result, Session, Version};
+use catalog::{
+    Checkpoint, Commit, Committed, Error, FileEntry, Names, PathSession, Purpose, Refusal, Result, Session, Version,
+};
 use format::{SessionId, StorePath, Writer};
 
 use super::Remote;
@@ -156,8 +158,8 @@ impl Names for RemoteCatalog {
     fn commit(&self, commit: &Commit) -> Result<Committed> {
         let Commit { session, references, epoch, changes, checkpoints } = commit.clone();
         if changes.len() > MAX_CHANGES {
-            let why = "a commit of more than 524,288 changes, which a node does not take; commit them in parts";
-            return Err(Error::Refused { path: changes[MAX_CHANGES].path().clone(), why });
+            let path = changes[MAX_CHANGES].path().clone();
+            return Err(Error::Refused { path, why: Refusal::TooManyChanges });
         }
         self.ask(
             session,

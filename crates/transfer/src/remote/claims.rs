@@ -1,48 +1,45 @@
-//! Which connection each claim owner uses, and whether segments that the node still held in memory may have been lost.
-//!
-//! At the node a claim belongs to a connection. A claim owner therefore keeps its connection while it has open claims;
-//! without any it may use any free one.
+//! What claim owners have promised to put, and whether segments that the node still held in memory may have been lost.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use format::Fingerprint;
 use store::ClaimOwner;
 
-use super::pooled_connection::PooledConnection;
-
+/// The open claims of this process's claim owners, as far as they know: the node has only to be asked to release where
+/// there are some.
 #[derive(Default)]
-pub(super) struct ClaimScopes {
-    scopes: Mutex<HashMap<ClaimOwner, Arc<Mutex<ClaimScope>>>>,
+pub(super) struct OpenClaims {
+    claims: Mutex<HashMap<ClaimOwner, HashSet<Fingerprint>>>,
 }
 
-/// A claim owner's state: its connection, and the segments it has promised to put.
-#[derive(Default)]
-pub(super) struct ClaimScope {
-    pub connection: Option<PooledConnection>,
-    pub claims: HashSet<Fingerprint>,
-}
-
-impl ClaimScopes {
-    /// Runs `work` in the claim owner's scope; calls of one claim owner take turns.
-    pub fn at<T>(&self, claim_owner: ClaimOwner, work: impl FnOnce(&mut ClaimScope) -> T) -> T {
-        let scope = self.lock().entry(claim_owner).or_default().clone();
-        let done = work(&mut scope.lock().unwrap_or_else(PoisonError::into_inner));
-        self.clear_away(claim_owner, scope);
-        done
-    }
-
-    /// Drops a scope without claims, unless another thread waits for it: scopes are only handed out under the lock.
-    fn clear_away(&self, claim_owner: ClaimOwner, scope: Arc<Mutex<ClaimScope>>) {
-        let mut scopes = self.lock();
-        let alone = Arc::strong_count(&scope) == 2;
-        if alone && scope.lock().unwrap_or_else(PoisonError::into_inner).claims.is_empty() {
-            scopes.remove(&claim_owner);
+impl OpenClaims {
+    pub fn add(&self, owner: ClaimOwner, fingerprints: impl Iterator<Item = Fingerprint>) {
+        let mut fingerprints = fingerprints.peekable();
+        if fingerprints.peek().is_some() {
+            self.lock().entry(owner).or_default().extend(fingerprints);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ClaimOwner, Arc<Mutex<ClaimScope>>>> {
-        self.scopes.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn resolve(&self, owner: ClaimOwner, fingerprints: impl Iterator<Item = Fingerprint>) {
+        let mut claims = self.lock();
+        if let Some(open) = claims.get_mut(&owner) {
+            fingerprints.for_each(|fingerprint| {
+                open.remove(&fingerprint);
+            });
+            if open.is_empty() {
+                claims.remove(&owner);
+            }
+        }
+    }
+
+    /// Forgets the claims of an owner; returns whether it had any.
+    pub fn forget(&self, owner: ClaimOwner) -> bool {
+        self.lock().remove(&owner).is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<ClaimOwner, HashSet<Fingerprint>>> {
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use super::pooled_connection::PooledConnection;
+use crate::handshake::ClientIdentity;
 use crate::message::{Reply, Request};
 use crate::random::random_number;
 use crate::{Credentials, Result};
@@ -25,8 +26,7 @@ pub struct Link {
 impl Link {
     /// Sends zeros to the node at `address`; takes some tens of milliseconds, and on a slow link as long as 64 KiB take.
     pub fn measure(address: &str, credentials: &Credentials) -> Result<Link> {
-        let (job, application) = (String::new(), String::new());
-        let hello = Request::Hello { client: random_number()?, stream: 0, job, application };
+        let hello = ClientIdentity::nameless(random_number()?).hello(0);
         let mut connection = PooledConnection::open(address, hello, credentials)?;
         let empty = exchange(&mut connection, &[])?.0;
         let zeros = vec![0; MAX_BYTES];

@@ -20,6 +20,7 @@ use format::{Settings, StorePath};
 
 use self::outage::{Attempts, Outage};
 use self::pooled_connection::PooledConnection;
+use crate::handshake::ClientIdentity;
 use crate::message::{Reply, Request, StoreStatistics};
 use crate::{Credentials, Error, Result};
 
@@ -29,8 +30,11 @@ pub use self::link::Link;
 pub use self::outage::report_absence;
 pub use self::segments::RemoteStore;
 
-/// Requests under way at once, not counting those of claim owners; also how many idle connections are kept.
+/// Requests under way at once, not counting those of claim owners: none of them may wait for others that do not put
+/// what they claimed.
 const CONNECTIONS: usize = 4;
+/// Idle connections that are kept. There are no more than were busy at once.
+const MAX_IDLE: usize = 64;
 /// How long a lost node is tried again.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// Streams below this number are for the sessions of paths.
@@ -44,7 +48,7 @@ pub struct Remote {
 
 struct Shared {
     address: String,
-    hello: Hello,
+    identity: ClientIdentity,
     credentials: Credentials,
     settings: Settings,
     incarnation: u64,
@@ -54,18 +58,11 @@ struct Shared {
     turn_over: Condvar,
 }
 
-/// The greeting that all its connections send for this process.
-struct Hello {
-    client: u64,
-    job: String,
-    application: String,
-}
-
-impl Hello {
-    fn request(&self, stream: u32) -> Request {
-        let (job, application) = (self.job.clone(), self.application.clone());
-        Request::Hello { client: self.client, stream, job, application }
-    }
+struct Answer {
+    reply: Reply,
+    payload: Vec<u8>,
+    /// The node process that gave it.
+    incarnation: u64,
 }
 
 #[derive(Default)]
@@ -90,9 +87,9 @@ impl Remote {
         job: &str,
         application: &str,
     ) -> Result<Self> {
-        let hello = Hello { client, job: job.to_owned(), application: application.to_owned() };
+        let identity = ClientIdentity { client, job: job.to_owned(), application: application.to_owned() };
         let outage = Outage::new(RECONNECT_TIMEOUT);
-        Self::connect_by(credentials.into(), address, hello, |address, hello, credentials| {
+        Self::connect_by(credentials.into(), address, identity, |address, hello, credentials| {
             PooledConnection::open_when_free(address, hello, credentials, Attempts::new(&outage))
         })
     }
@@ -104,8 +101,8 @@ impl Remote {
         address: &str,
         client: u64,
     ) -> Result<Self> {
-        let hello = Hello { client, job: String::new(), application: String::new() };
-        Self::connect_by(credentials.into(), address, hello, |address, hello, credentials| {
+        let identity = ClientIdentity::nameless(client);
+        Self::connect_by(credentials.into(), address, identity, |address, hello, credentials| {
             PooledConnection::open_within((timeout, timeout), address, hello, credentials)
         })
     }
@@ -113,13 +110,13 @@ impl Remote {
     fn connect_by(
         credentials: Credentials,
         address: &str,
-        hello: Hello,
+        identity: ClientIdentity,
         open: impl FnOnce(&str, Request, &Credentials) -> Result<PooledConnection>,
     ) -> Result<Self> {
-        let connection = open(address, hello.request(FIRST_STREAM), &credentials)?;
+        let connection = open(address, identity.hello(FIRST_STREAM), &credentials)?;
         let shared = Shared {
             address: address.to_owned(),
-            hello,
+            identity,
             credentials,
             settings: connection.settings.clone(),
             incarnation: connection.incarnation,
@@ -181,34 +178,23 @@ impl Remote {
         admit: impl Fn(u64) -> Result<()>,
     ) -> Result<(Reply, Vec<u8>)> {
         let _turn = self.turn();
-        let mut slot = None;
-        let answer = self.converse(&mut slot, request, payload, admit);
-        slot.into_iter().for_each(|connection| self.give_back(connection));
-        answer
+        self.converse(request, payload, admit).map(|answer| (answer.reply, answer.payload))
     }
 
-    /// Sends a request on the connection in `slot`, or on another when there is none or it breaks; leaves the
-    /// last one there.
-    fn converse(
-        &self,
-        slot: &mut Option<PooledConnection>,
-        request: &Request,
-        payload: &[&[u8]],
-        admit: impl Fn(u64) -> Result<()>,
-    ) -> Result<(Reply, Vec<u8>)> {
+    /// Sends a request on an idle connection or a new one, however many are busy, and on another when that breaks.
+    fn converse(&self, request: &Request, payload: &[&[u8]], admit: impl Fn(u64) -> Result<()>) -> Result<Answer> {
         self.shared.outage.check()?;
         let mut attempts = Attempts::new(&self.shared.outage);
         loop {
-            let held = slot.take().and_then(|mut connection| connection.is_usable().then_some(connection));
-            let connection = held.map_or_else(|| self.connection(), Ok);
-            let mut connection = match connection {
+            let mut connection = match self.connection() {
                 Ok(connection) => connection,
                 Err(error) => {
                     attempts.wait(error)?;
                     continue;
                 }
             };
-            admit(connection.incarnation)?;
+            let incarnation = connection.incarnation;
+            admit(incarnation)?;
             match connection.ask(request, payload) {
                 Err(error @ Error::Unavailable { .. }) if may_repeat(request) => attempts.wait(error)?,
                 Err(Error::Unavailable { peer, why }) => {
@@ -217,11 +203,19 @@ impl Remote {
                 }
                 answer => {
                     self.shared.outage.end();
-                    *slot = Some(connection);
-                    return answer;
+                    self.give_back(connection);
+                    return answer.map(|(reply, payload)| Answer { reply, payload, incarnation });
                 }
             }
         }
+    }
+
+    /// Sends a request once, if that can be done now.
+    fn ask_once(&self, request: &Request) -> Result<()> {
+        let mut connection = self.connection()?;
+        connection.ask(request, &[])?;
+        self.give_back(connection);
+        Ok(())
     }
 
     /// Returns an idle connection, or a new one.
@@ -234,7 +228,7 @@ impl Remote {
         }
         let shared = &*self.shared;
         let stream = shared.streams.fetch_add(1, Ordering::Relaxed);
-        let connection = PooledConnection::open(&shared.address, shared.hello.request(stream), &shared.credentials)?;
+        let connection = PooledConnection::open(&shared.address, shared.identity.hello(stream), &shared.credentials)?;
         if connection.settings != shared.settings {
             return Err(Error::Refused(format!("{}: another store is served there now; begin again", shared.address)));
         }
@@ -246,7 +240,7 @@ impl Remote {
             return;
         }
         let mut pool = self.pool();
-        if pool.idle.len() < CONNECTIONS {
+        if pool.idle.len() < MAX_IDLE {
             pool.idle.push(connection);
         }
     }
@@ -288,7 +282,7 @@ fn may_repeat(request: &Request) -> bool {
         | FindMissing { .. }
         | AwaitClaims { .. }
         | PutBlock { .. }
-        | Release {} => true,
+        | Release { .. } => true,
         Get { .. } | Entries { .. } | MakeDurable {} => true,
         Begin { .. } | Renew { .. } | End { .. } => true,
         Entry { .. } | List { .. } | Versions { .. } | PathSessions { .. } | Checkpoints { .. } | Statistics {} => true,

@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::back_off::BackOff;
 use crate::{Error, Result};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -91,12 +92,12 @@ pub(super) struct Attempts<'a> {
     begun: Instant,
     /// When the request's first attempt failed: others may be answered meanwhile.
     first_failure: Option<Instant>,
-    pause: Duration,
+    pauses: BackOff,
 }
 
 impl<'a> Attempts<'a> {
     pub fn new(outage: &'a Outage) -> Self {
-        Attempts { outage, begun: Instant::now(), first_failure: None, pause: FIRST_PAUSE }
+        Attempts { outage, begun: Instant::now(), first_failure: None, pauses: BackOff::new(FIRST_PAUSE, MAX_PAUSE) }
     }
 
     /// Waits before the next attempt, each time twice as long; returns the error when the time is over.
@@ -104,11 +105,11 @@ impl<'a> Attempts<'a> {
         let Error::Unavailable { peer, why } = &error else { return Err(error) };
         let own_deadline = *self.first_failure.get_or_insert_with(Instant::now) + self.outage.timeout;
         let deadline = self.outage.note(peer, why, self.begun).min(own_deadline);
-        if Instant::now() + self.pause > deadline {
+        let pause = self.pauses.next();
+        if Instant::now() + pause > deadline {
             return Err(error);
         }
-        thread::sleep(self.pause);
-        self.pause = (self.pause * 2).min(MAX_PAUSE);
+        thread::sleep(pause);
         Ok(())
     }
 }

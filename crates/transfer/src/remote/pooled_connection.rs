@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use format::Settings;
 
 use super::outage::Attempts;
-use crate::challenge::Challenge;
 use crate::connection::{Connection, Frame};
-use crate::message::{FailureKind, Reply, Request};
+use crate::handshake::{Handshake, Rejection, Step};
+use crate::liveness::Liveness;
+use crate::message::{Reply, Request};
 use crate::{Credentials, Error, Result, SILENCE_TIMEOUT};
 
 /// A node that lives but makes no progress for this long has failed.
@@ -37,8 +38,6 @@ fn doubt(has_welcomed: bool) -> &'static str {
 
 pub(super) struct PooledConnection {
     connection: Connection,
-    /// The number of the Hello's stream: no two connections of a [`super::Remote`] share one.
-    pub stream: u32,
     /// The node process at the other end.
     pub incarnation: u64,
     pub settings: Settings,
@@ -104,12 +103,10 @@ impl PooledConnection {
         }
         connection.set_receive_timeout(Some(silence))?;
         let settings = Settings::new(Default::default());
-        let Request::Hello { stream, .. } = hello else { panic!("a connection begins with Hello") };
-        let mut connection =
-            PooledConnection { connection, stream, incarnation: 0, settings, requests: 0, broken: false };
+        let mut connection = PooledConnection { connection, incarnation: 0, settings, requests: 0, broken: false };
         let deadline = Instant::now() + welcome;
-        let challenge = Challenge::new(address, credentials.secret.clone(), &hello);
-        let (settings, incarnation) = connection.greet(&hello, challenge, deadline)?;
+        let handshake = Handshake::new(address, credentials.secret.clone(), &hello, connection.next_number());
+        let (settings, incarnation) = connection.greet(&hello, handshake, deadline)?;
         connection.connection.set_receive_timeout(Some(SILENCE_TIMEOUT))?;
         let damaged = |source| Error::Protocol { peer: address.to_owned(), source };
         connection.settings = Settings::from_text(&settings).map_err(damaged)?;
@@ -117,16 +114,19 @@ impl PooledConnection {
         Ok(connection)
     }
 
-    /// Sends Hello, proves the secret if the node demands it, and returns the content of Welcome.
+    fn next_number(&mut self) -> u64 {
+        self.requests += 1;
+        self.requests
+    }
+
+    /// Sends Hello, carries the messages of the handshake, and returns the content of Welcome.
     fn greet(
         &mut self,
         hello: &Request,
-        mut challenge: Challenge,
+        mut handshake: Handshake,
         deadline: Instant,
     ) -> std::result::Result<(String, u64), OpenFailure> {
-        self.requests += 1;
-        let number = self.requests;
-        let sent = self.connection.send(hello.kind(), number, &hello.encode(), &[]);
+        let sent = self.connection.send(hello.kind(), self.requests, &hello.encode(), &[]);
         sent.map_err(OpenFailure::BeforeWelcome)?;
         loop {
             let (answered, reply, _) = self.receive().map_err(OpenFailure::BeforeWelcome)?;
@@ -134,27 +134,16 @@ impl PooledConnection {
                 let why = "no welcome: it says that it lives, and does not welcome this client";
                 return Err(OpenFailure::BeforeWelcome(self.unavailable(why.into())));
             }
-            match reply {
-                Reply::Welcome { settings, incarnation } if answered == number => {
-                    challenge.admit()?;
-                    return Ok((settings, incarnation));
+            match handshake.take(answered, reply) {
+                Ok(Step::Wait) => {}
+                Ok(Step::Finish { settings, incarnation }) => return Ok((settings, incarnation)),
+                Ok(Step::Send(request)) => {
+                    let number = self.next_number();
+                    let sent = self.connection.send(request.kind(), number, &request.encode(), &[]);
+                    sent.map_err(OpenFailure::BeforeWelcome)?;
                 }
-                Reply::Failed { failure } if failure.kind == FailureKind::Refused => {
-                    return Err(Error::of_node(self.connection.peer(), failure).into());
-                }
-                Reply::Failed { failure } if answered == 0 => {
-                    return Err(OpenFailure::Busy(self.unavailable(failure.text)));
-                }
-                Reply::Failed { failure } => return Err(Error::of_node(self.connection.peer(), failure).into()),
-                reply => {
-                    if let Some(answer) = challenge.take(&reply)? {
-                        self.requests += 1;
-                        let sent = self.connection.send(answer.kind(), self.requests, &answer.encode(), &[]);
-                        sent.map_err(OpenFailure::BeforeWelcome)?;
-                    } else if answered == number {
-                        return Err(self.misbehaved("Hello was not answered by Welcome").into());
-                    }
-                }
+                Err(Rejection::ForNow(why)) => return Err(OpenFailure::Busy(self.unavailable(why))),
+                Err(Rejection::ForGood(error)) => return Err(error.into()),
             }
         }
     }
@@ -186,18 +175,16 @@ impl PooledConnection {
     }
 
     fn exchange(&mut self, request: &Request, payload: &[&[u8]]) -> Result<(Reply, Vec<u8>)> {
-        self.requests += 1;
+        let number = self.next_number();
         let mut work = Work::begin(self.connection.peer(), answer_timeout(request));
-        let sent = self.connection.send_hearing(
-            request.kind(),
-            self.requests,
-            &request.encode(),
-            payload,
-            &mut |frame| match (frame.header.request, decode(self.connection.peer(), &frame)?) {
+        let sent =
+            self.connection.send_hearing(request.kind(), number, &request.encode(), payload, &mut |frame| match (
+                frame.header.request,
+                decode(self.connection.peer(), &frame)?,
+            ) {
                 (0, reply) => work.hear(reply),
                 _ => Err(self.misbehaved("a request was answered before it was sent")),
-            },
-        );
+            });
         sent?;
         loop {
             let (answered, reply, payload) = self.receive()?;
@@ -225,15 +212,15 @@ impl PooledConnection {
 /// The messages of a node while it works for a request.
 struct Work<'a> {
     peer: &'a str,
-    progress: u64,
+    node: Liveness,
     timeout: Duration,
     begun: Instant,
-    advanced: Instant,
 }
 
 impl<'a> Work<'a> {
     fn begin(peer: &'a str, timeout: Duration) -> Self {
-        Work { peer, progress: 0, timeout, begun: Instant::now(), advanced: Instant::now() }
+        let begun = Instant::now();
+        Work { peer, node: Liveness::begin(begun), timeout, begun }
     }
 
     /// Handles an unsolicited message; an error is the end of the request.
@@ -242,11 +229,10 @@ impl<'a> Work<'a> {
         match reply {
             // The node's goodbye: it may be about an earlier request, so this one may be sent elsewhere.
             Reply::Failed { failure } => return unavailable(failure.text),
-            Reply::Alive { progress } if progress == self.progress => {}
-            Reply::Alive { progress } => (self.progress, self.advanced) = (progress, Instant::now()),
+            Reply::Alive { progress } => self.node.beat(progress, Instant::now()),
             _ => {}
         }
-        if self.advanced.elapsed() > PROGRESS_TIMEOUT {
+        if self.node.advanced().elapsed() > PROGRESS_TIMEOUT {
             let seconds = PROGRESS_TIMEOUT.as_secs();
             return unavailable(format!("the node lives and has got nothing done for {seconds} s; see its messages"));
         }
@@ -308,6 +294,7 @@ mod tests {
 
     use super::super::outage::Outage;
     use super::*;
+    use crate::message::FailureKind;
 
     /// Returns the error of a client that connects to a server which does this to its connection.
     fn refusal(serve: impl FnOnce(TcpStream) + Send) -> Error {

@@ -1,12 +1,10 @@
 //! The node's segment store as a [`SegmentStore`].
 
-use std::collections::HashSet;
-
 use format::{Block, Fingerprint, Run, SegmentEntry};
 use store::{Answer, ClaimOwner, Error, Result, SegmentStore, StoredBlock};
 
 use super::Remote;
-use super::claims::{ClaimScope, ClaimScopes, IncarnationGuard};
+use super::claims::{IncarnationGuard, OpenClaims};
 use super::failures::store_error;
 use crate::message::{FailureKind, Reply, Request, StoredBlockHeader};
 
@@ -14,57 +12,34 @@ use crate::message::{FailureKind, Reply, Request, StoredBlockHeader};
 /// store is poisoned for good: make a new one and put them again.
 pub struct RemoteStore {
     remote: Remote,
-    scopes: ClaimScopes,
+    claims: OpenClaims,
     guard: IncarnationGuard,
 }
 
 impl RemoteStore {
     pub fn new(remote: Remote) -> Self {
-        RemoteStore { remote, scopes: ClaimScopes::default(), guard: IncarnationGuard::default() }
+        RemoteStore { remote, claims: OpenClaims::default(), guard: IncarnationGuard::default() }
     }
 
-    /// Sends a request on the claim owner's connection. A broken connection loses its claims; the node gives them to
-    /// the next claim owner.
-    fn ask(&self, scope: &mut ClaimScope, request: &Request, payload: &[&[u8]]) -> crate::Result<Reply> {
-        let before = scope.connection.as_ref().map(|connection| connection.stream);
+    /// Sends a request of a claim owner. It takes no turn: others may wait for the owner's claims.
+    fn ask(&self, request: &Request, payload: &[&[u8]]) -> crate::Result<Reply> {
         let admit = |incarnation| self.guard.allows(incarnation).then_some(()).ok_or_else(|| self.replaced());
-        let answer = self.remote.converse(&mut scope.connection, request, payload, admit);
-        if scope.connection.as_ref().map(|connection| connection.stream) != before {
-            scope.claims.clear();
-        }
-        let (reply, _) = answer?;
-        match scope.connection.as_ref().is_some_and(|connection| self.guard.begin(connection.incarnation)) {
-            true => Ok(reply),
+        let answer = self.remote.converse(request, payload, admit)?;
+        match self.guard.begin(answer.incarnation) {
+            true => Ok(answer.reply),
             false => Err(self.replaced()),
         }
     }
 
-    /// Sends a request, then keeps the connection only if claims are open on it.
-    fn in_scope<T>(
-        &self,
-        claim_owner: ClaimOwner,
-        work: impl FnOnce(&mut ClaimScope) -> crate::Result<T>,
-    ) -> Result<T> {
-        let done = self.scopes.at(claim_owner, |scope| {
-            let done = work(scope);
-            if scope.claims.is_empty() {
-                scope.connection.take().into_iter().for_each(|connection| self.remote.give_back(connection));
-            }
-            done
-        });
-        done.map_err(|error| self.error(error))
-    }
-
     fn claim(&self, claim_owner: ClaimOwner, request: Request, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
-        self.in_scope(claim_owner, |scope| {
-            let answers = match self.ask(scope, &request, &[])? {
-                Reply::Answers { answers } if answers.len() == fingerprints.len() => answers,
-                _ => return Err(self.remote.misbehaved("fingerprints were not answered one by one".into())),
-            };
-            let sent = fingerprints.iter().zip(&answers).filter(|(_, answer)| **answer == Answer::Send);
-            scope.claims.extend(sent.map(|(fingerprint, _)| *fingerprint));
-            Ok(answers)
-        })
+        let answers = match self.ask(&request, &[]) {
+            Ok(Reply::Answers { answers }) if answers.len() == fingerprints.len() => answers,
+            Ok(_) => return Err(self.error(self.remote.misbehaved("fingerprints were not answered one by one".into()))),
+            Err(error) => return Err(self.error(error)),
+        };
+        let sent = fingerprints.iter().zip(&answers).filter(|(_, answer)| **answer == Answer::Send);
+        self.claims.add(claim_owner, sent.map(|(fingerprint, _)| *fingerprint));
+        Ok(answers)
     }
 
     /// Fetches the run in one reply, or in two halves when it is too large for that.
@@ -119,38 +94,36 @@ impl RemoteStore {
 
 impl SegmentStore for RemoteStore {
     fn missing(&self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
-        self.claim(claim_owner, Request::FindMissing { fingerprints: fingerprints.to_vec() }, fingerprints)
+        let request = Request::FindMissing { owner: claim_owner.0, fingerprints: fingerprints.to_vec() };
+        self.claim(claim_owner, request, fingerprints)
     }
 
     fn await_claims(&self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
-        self.claim(claim_owner, Request::AwaitClaims { fingerprints: fingerprints.to_vec() }, fingerprints)
+        let request = Request::AwaitClaims { owner: claim_owner.0, fingerprints: fingerprints.to_vec() };
+        self.claim(claim_owner, request, fingerprints)
     }
 
     fn put(&self, claim_owner: ClaimOwner, block: &Block) -> Result<Run> {
-        let request = Request::PutBlock { header: block.header, segments: block.segments.clone() };
-        self.in_scope(claim_owner, |scope| {
-            let run = match self.ask(scope, &request, &[&block.payload])? {
-                Reply::Stored { run } if run.count as usize == block.segments.len() => run,
-                _ => return Err(self.remote.misbehaved("PutBlock was not answered by a run of its segments".into())),
-            };
-            block.segments.iter().for_each(|segment| {
-                scope.claims.remove(&segment.fingerprint);
-            });
-            Ok(run)
-        })
+        let (owner, segments) = (claim_owner.0, block.segments.clone());
+        let request = Request::PutBlock { owner, header: block.header, segments };
+        let run = match self.ask(&request, &[&block.payload]) {
+            Ok(Reply::Stored { run }) if run.count as usize == block.segments.len() => run,
+            Ok(_) => {
+                let why = "PutBlock was not answered by a run of its segments".into();
+                return Err(self.error(self.remote.misbehaved(why)));
+            }
+            Err(error) => return Err(self.error(error)),
+        };
+        self.claims.resolve(claim_owner, block.segments.iter().map(|segment| segment.fingerprint));
+        Ok(run)
     }
 
     fn release(&self, claim_owner: ClaimOwner) {
-        self.scopes.at(claim_owner, |scope| {
-            scope.claims = HashSet::new();
-            // Without a connection there are no claims, and a connection that cannot release them loses them by being
-            // closed.
-            if let Some(mut connection) = scope.connection.take()
-                && connection.ask(&Request::Release {}, &[]).is_ok()
-            {
-                self.remote.give_back(connection);
-            }
-        });
+        if self.claims.forget(claim_owner) {
+            // Claims of a node that does not answer now end with this process's last connection there; others wait for
+            // them no longer than some seconds.
+            let _ = self.remote.ask_once(&Request::Release { owner: claim_owner.0 });
+        }
     }
 
     fn get(&self, run: Run) -> Result<Vec<StoredBlock>> {

@@ -1,7 +1,6 @@
 //! The suite every store passes, run through the wire against a store in memory.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use store::{ClaimOwner, CountingRegistrar, LocalStore, MemoryStore, SegmentStore};
 use transfer::message::{Failure, FailureKind, Reply, Request, StoredBlockHeader};
@@ -12,18 +11,16 @@ use crate::fake::Fake;
 /// A node that has a segment store and nothing else.
 struct StoreNode {
     store: LocalStore,
-    claim_owners: AtomicU64,
 }
 
-/// The service; each connection's handler has the connection's claim owner.
+/// The service, for one client.
 struct StoreService(Arc<StoreNode>);
-struct StoreHandler(Arc<StoreNode>, ClaimOwner);
+struct StoreHandler(Arc<StoreNode>);
 
 impl Service for StoreService {
     fn connect(&self, _: Hello, _: ClientSender) -> Result<(Reply, Box<dyn Handler>), Failure> {
-        let claim_owner = ClaimOwner(self.0.claim_owners.fetch_add(1, Ordering::Relaxed));
         let welcome = Reply::Welcome { settings: Fake::settings().to_text(), incarnation: 1 };
-        Ok((welcome, Box::new(StoreHandler(self.0.clone(), claim_owner))))
+        Ok((welcome, Box::new(StoreHandler(self.0.clone()))))
     }
 }
 
@@ -38,28 +35,26 @@ impl Handler for StoreHandler {
         }
     }
 
-    fn closed(&mut self) {
-        self.0.store.release(self.1);
-    }
+    fn closed(&mut self) {}
 }
 
 impl StoreHandler {
     fn answer(&self, request: Request, payload: Vec<u8>) -> Result<(Reply, Vec<Vec<u8>>), Failure> {
-        let (store, claim_owner) = (&self.0.store, self.1);
+        let store = &self.0.store;
         let reply = match request {
-            Request::FindMissing { fingerprints } => {
-                Reply::Answers { answers: store.missing(claim_owner, &fingerprints)? }
+            Request::FindMissing { owner, fingerprints } => {
+                Reply::Answers { answers: store.missing(ClaimOwner(owner), &fingerprints)? }
             }
-            Request::AwaitClaims { fingerprints } => {
-                Reply::Answers { answers: store.await_claims(claim_owner, &fingerprints)? }
+            Request::AwaitClaims { owner, fingerprints } => {
+                Reply::Answers { answers: store.await_claims(ClaimOwner(owner), &fingerprints)? }
             }
-            Request::PutBlock { header, segments } => {
+            Request::PutBlock { owner, header, segments } => {
                 let block = format::Block { header, segments, payload };
                 block.check()?;
-                Reply::Stored { run: store.put(claim_owner, &block)? }
+                Reply::Stored { run: store.put(ClaimOwner(owner), &block)? }
             }
-            Request::Release {} => {
-                store.release(claim_owner);
+            Request::Release { owner } => {
+                store.release(ClaimOwner(owner));
                 Reply::Done {}
             }
             Request::Entries { run } => Reply::Entries { entries: store.entries(run)? },
@@ -86,7 +81,7 @@ fn apart(placed: store::StoredBlock) -> (StoredBlockHeader, Vec<u8>) {
 fn a_store_behind_the_wire_passes_the_suite_of_stores() {
     store::conformance::suite(|| {
         let store = MemoryStore::create(&Fake::settings(), Arc::new(CountingRegistrar::new())).unwrap();
-        let node = Arc::new(StoreNode { store, claim_owners: AtomicU64::new(0) });
+        let node = Arc::new(StoreNode { store });
         let server = Server::bind("127.0.0.1:0", Arc::new(StoreService(node))).unwrap();
         server.spawn();
         let remote = Remote::connect(&server.local_address().to_string(), 1, "conformance", "").unwrap();

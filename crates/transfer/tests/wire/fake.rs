@@ -1,4 +1,4 @@
-//! A node for tests: a store and a catalog of plain maps, with the claims that connections hold.
+//! A node for tests: a store and a catalog of plain maps, with the claims of clients' claim owners.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::TcpListener;
@@ -37,13 +37,18 @@ pub struct Fake {
     pub page_entries: Option<usize>,
 }
 
+/// A client, and which of its claim owners.
+type Claimant = (u64, u64);
+
 #[derive(Default)]
 pub struct Store {
     /// First ordinal and block, in order.
     blocks: Vec<(u32, Block)>,
     next: u32,
     addresses: HashMap<Fingerprint, SegmentAddress>,
-    claims: HashMap<Fingerprint, u32>,
+    claims: HashMap<Fingerprint, Claimant>,
+    /// Connections of each client.
+    connections: HashMap<u64, usize>,
 }
 
 impl Fake {
@@ -84,13 +89,14 @@ impl Service for Shared {
             return Err(Failure::new(FailureKind::Refused, "not you"));
         }
         let welcome = Reply::Welcome { settings: Fake::settings().to_text(), incarnation: self.0.incarnation };
-        Ok((welcome, Box::new(Seat { fake: self.0.clone(), stream: hello.stream, outbox, waiting: Vec::new() })))
+        *self.0.store.lock().unwrap().connections.entry(hello.client).or_default() += 1;
+        Ok((welcome, Box::new(Seat { fake: self.0.clone(), client: hello.client, outbox, waiting: Vec::new() })))
     }
 }
 
 struct Seat {
     fake: Arc<Fake>,
-    stream: u32,
+    client: u64,
     outbox: ClientSender,
     /// Locks are never given in this fake: their repliers wait here.
     waiting: Vec<Replier>,
@@ -102,17 +108,19 @@ impl Handler for Seat {
             self.fake.asked.fetch_add(1, Ordering::SeqCst);
         }
         match request {
-            Request::FindMissing { fingerprints } => {
-                let answers = self.fake.store.lock().unwrap().missing(self.stream, &fingerprints);
+            Request::FindMissing { owner, fingerprints } => {
+                let answers = self.fake.store.lock().unwrap().missing((self.client, owner), &fingerprints);
                 replier.reply(Reply::Answers { answers });
             }
-            Request::AwaitClaims { fingerprints } => self.await_claims(fingerprints, replier),
-            Request::PutBlock { header, segments } => {
+            Request::AwaitClaims { owner, fingerprints } => {
+                self.await_claims((self.client, owner), fingerprints, replier)
+            }
+            Request::PutBlock { header, segments, .. } => {
                 let run = self.put(header, segments, payload);
                 replier.reply(Reply::Stored { run });
             }
-            Request::Release {} => {
-                self.release();
+            Request::Release { owner } => {
+                self.release(|claimant| *claimant == (self.client, owner));
                 replier.reply(Reply::Done {});
             }
             Request::Get { run } => self.get(run, replier),
@@ -180,21 +188,25 @@ impl Handler for Seat {
     }
 
     fn closed(&mut self) {
-        self.release();
+        if self.left() {
+            self.release(|(client, _)| *client == self.client);
+        }
         self.waiting.clear();
         self.fake.closed.fetch_add(1, Ordering::SeqCst);
     }
 }
 
 impl Seat {
-    fn await_claims(&self, fingerprints: Vec<Fingerprint>, replier: Replier) {
-        let (fake, stream) = (self.fake.clone(), self.stream);
+    fn await_claims(&self, claimant: Claimant, fingerprints: Vec<Fingerprint>, replier: Replier) {
+        let fake = self.fake.clone();
         thread::spawn(move || {
             let store = fake.store.lock().unwrap();
             let others = |store: &mut Store| {
-                fingerprints.iter().any(|name| store.claims.get(name).is_some_and(|claim_owner| *claim_owner != stream))
+                fingerprints
+                    .iter()
+                    .any(|name| store.claims.get(name).is_some_and(|claim_owner| *claim_owner != claimant))
             };
-            let answers = fake.claims_changed.wait_while(store, others).unwrap().missing(stream, &fingerprints);
+            let answers = fake.claims_changed.wait_while(store, others).unwrap().missing(claimant, &fingerprints);
             replier.reply(Reply::Answers { answers });
         });
     }
@@ -229,9 +241,17 @@ impl Seat {
         replier.reply_with(Reply::Blocks { blocks: labelled.collect() }, &pieces);
     }
 
-    fn release(&self) {
+    /// Counts one connection of the client less; returns whether it was the last.
+    fn left(&self) -> bool {
         let mut store = self.fake.store.lock().unwrap();
-        store.claims.retain(|_, claim_owner| *claim_owner != self.stream);
+        let left = store.connections.get_mut(&self.client).expect("it connected");
+        *left -= 1;
+        *left == 0
+    }
+
+    fn release(&self, ends: impl Fn(&Claimant) -> bool) {
+        let mut store = self.fake.store.lock().unwrap();
+        store.claims.retain(|_, claimant| !ends(claimant));
         self.fake.claims_changed.notify_all();
     }
 }
@@ -241,7 +261,7 @@ impl Store {
         self.claims.len()
     }
 
-    fn missing(&mut self, claim_owner: u32, fingerprints: &[Fingerprint]) -> Vec<Answer> {
+    fn missing(&mut self, claim_owner: Claimant, fingerprints: &[Fingerprint]) -> Vec<Answer> {
         let answer = |name: &Fingerprint| match (self.addresses.get(name), self.claims.contains_key(name)) {
             (Some(address), _) => Answer::Have(*address),
             (None, true) => Answer::Claimed,

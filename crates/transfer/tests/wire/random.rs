@@ -1,6 +1,6 @@
 //! Random values of every field and message, from one seed.
 
-use catalog::{Checkpoint, FileEntry, PathSession, Purpose, Version};
+use catalog::{Checkpoint, FileEntry, PathSession, Purpose, Refusal, Version};
 use format::{
     Attributes, BlockHeader, BlockKind, Change, CodecId, ContainerId, Entry, EntryKind, FileId, FileKind, FileTime,
     FileTimes, Fingerprint, HandleKey, Label, Page, Root, Run, SegmentAddress, SegmentEntry, SessionId, StorePath,
@@ -8,7 +8,7 @@ use format::{
 };
 use store::Answer;
 use transfer::message::{
-    Extent, Failure, FailureKind, MAX_LEASE_MS, MAX_NODES, Reply, Request, StoreStatistics, StoredBlockHeader,
+    Extent, Failure, FailureKind, MAX_LEASE_MS, MAX_NODES, Reply, Request, StoreStatistics, StoredBlockHeader, Subject,
 };
 
 /// Xorshift, and not the generator of crate `random`: the golden frames in testdata hold values that were drawn from it.
@@ -260,6 +260,10 @@ impl Random {
             path: self.option(Self::path),
             containers: self.list(Self::container),
             head: self.option(Self::version_id),
+            refusal: self.option(|random| Refusal::ALL[random.below(Refusal::ALL.len() as u64) as usize]),
+            subject: self.option(|random| {
+                Box::new(Subject { name: random.text(), offset: random.u64(), damage: random.text() })
+            }),
         }
     }
 
@@ -283,10 +287,10 @@ impl Random {
             Hello { client: self.u64(), stream: self.u32(), job: self.text(), application: self.text() },
             Measure {},
             Prove { nonce: self.array(), proof: self.array() },
-            FindMissing { fingerprints: self.list(Self::fingerprint) },
-            AwaitClaims { fingerprints: self.list(Self::fingerprint) },
-            PutBlock { header: self.block(), segments: self.list(Self::segment) },
-            Release {},
+            FindMissing { owner: self.u64(), fingerprints: self.list(Self::fingerprint) },
+            AwaitClaims { owner: self.u64(), fingerprints: self.list(Self::fingerprint) },
+            PutBlock { owner: self.u64(), header: self.block(), segments: self.list(Self::segment) },
+            Release { owner: self.u64() },
             Get { run: self.run() },
             Entries { run: self.run() },
             MakeDurable {},

@@ -90,8 +90,38 @@ fn claims_stay_with_their_owner_until_put_or_released() {
     drop(store);
     let deadline = Instant::now() + Duration::from_secs(5);
     while fake.store.lock().unwrap().open_claims() > 0 {
-        assert!(Instant::now() < deadline, "claims end with the connection");
+        assert!(Instant::now() < deadline, "claims end with the client's last connection");
     }
+}
+
+#[test]
+fn claims_outlive_a_connection_of_their_owner() {
+    let fake = Fake::new(1);
+    let server = fake.serve();
+    let store = RemoteStore::new(remote(&server));
+    let another = Remote::connect(&server.local_address().to_string(), 78, "job", "").unwrap();
+    let other = RemoteStore::new(another);
+    let (mine, theirs) = (block(1, 4, 512), block(2, 4, 512));
+    store.missing(ME, &names(&mine)).unwrap();
+    // A second connection of the same client, whose end is nothing to the claims.
+    let second = Connection::open(&server.local_address().to_string()).unwrap();
+    let hello = Request::Hello { client: 77, stream: 1, job: String::new(), application: String::new() };
+    second.send(hello.kind(), 1, &hello.encode(), &[]).unwrap();
+    second.receive().unwrap();
+    drop(second);
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while fake.closed.load(Ordering::SeqCst) == 0 {
+        assert!(Instant::now() < deadline);
+    }
+    assert_eq!(
+        other.missing(ME, &names(&mine)).unwrap(),
+        vec![Answer::Claimed; 4],
+        "another client's owner 1 is another"
+    );
+    store.put(OTHER, &theirs).unwrap();
+    store.put(ME, &mine).unwrap();
+    assert_eq!(fake.store.lock().unwrap().open_claims(), 0);
+    assert_eq!(fake.connected.load(Ordering::SeqCst), 3, "requests of all owners share the connections");
 }
 
 #[test]

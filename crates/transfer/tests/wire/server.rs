@@ -106,11 +106,11 @@ fn only_the_client_that_breaks_the_rules_is_disconnected() {
     let server = fake.serve();
     let good = greeted(&server);
     let stranger = Connection::open(&address(&server)).unwrap();
-    ask(&stranger, 1, Request::Release {});
+    ask(&stranger, 1, Request::Release { owner: 1 });
     assert_eq!(failure(&stranger), (0, FailureKind::Refused), "the first message must be Hello");
     for (request, number) in [
         (Request::Hello { client: 1, stream: 1, job: String::new(), application: String::new() }, 2),
-        (Request::Release {}, 0),
+        (Request::Release { owner: 1 }, 0),
     ] {
         let guest = greeted(&server);
         ask(&guest, number, request);
@@ -121,7 +121,7 @@ fn only_the_client_that_breaks_the_rules_is_disconnected() {
     newer.send(0x7777, 2, b"", &[]).unwrap();
     assert_eq!(failure(&newer), (0, FailureKind::Corrupt), "an unknown kind");
     eventually("three handlers are closed", || fake.closed.load(Ordering::SeqCst) == 3);
-    ask(&good, 2, Request::Release {});
+    ask(&good, 2, Request::Release { owner: 1 });
     assert_eq!(answer(&good), (2, Reply::Done {}));
 }
 
@@ -202,7 +202,7 @@ fn connections_beyond_the_limit_are_refused_with_a_message_and_the_others_served
             other => panic!("a fourth connection: {:?}", other.map(drop)),
         }
     }
-    guests.iter().for_each(|guest| ask(guest, 2, Request::Release {}));
+    guests.iter().for_each(|guest| ask(guest, 2, Request::Release { owner: 1 }));
     guests.iter().for_each(|guest| assert_eq!(answer(guest), (2, Reply::Done {})));
     guests.pop();
     eventually("there is room again", || server.connections() == 2);
@@ -230,7 +230,7 @@ fn a_suspended_server_takes_nothing_and_its_successor_serves_those_who_waited() 
     let server = Fake::new(1).serve();
     let (asking, idle) = (greeted(&server), greeted(&server));
     server.suspend();
-    ask(&asking, 2, Request::Release {});
+    ask(&asking, 2, Request::Release { owner: 1 });
     asking.set_receive_timeout(Some(Duration::from_millis(200))).unwrap();
     assert!(asking.receive().is_err(), "a request is left to the successor");
     let waiting = Connection::open(&address(&server)).unwrap();
@@ -251,7 +251,7 @@ fn two_hundred_connections_are_served_at_once() {
     let guests: Vec<Connection> = (0..200).map(|_| greeted(&server)).collect();
     assert_eq!(server.connections(), 200);
     for round in 2..7 {
-        guests.iter().for_each(|guest| ask(guest, round, Request::Release {}));
+        guests.iter().for_each(|guest| ask(guest, round, Request::Release { owner: 1 }));
         guests.iter().for_each(|guest| assert_eq!(answer(guest), (round, Reply::Done {})));
     }
     let remote = Remote::connect(&address, 1, "job", "").unwrap();

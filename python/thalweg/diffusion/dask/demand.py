@@ -14,7 +14,7 @@ from dask.utils import parse_timedelta
 from distributed import Scheduler
 
 # How many workers a run wants, to be done within so many seconds, if tasks of which none has ended take so many.
-Wanted = Callable[[float, float], int]
+Target = Callable[[float, float], int]
 
 _NAME = "thalweg-diffusion-demand"
 # How the keys of runners begin.
@@ -26,21 +26,21 @@ class Demand:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._runs: list[Wanted] = []
+        self._runs: list[Target] = []
 
     @classmethod
     def of(cls, scheduler: Scheduler) -> Demand:
         demand: Demand = scheduler.extensions.setdefault(_NAME, cls(scheduler))
         return demand
 
-    def join(self, wanted: Wanted) -> None:
-        self._runs.append(wanted)
+    def join(self, target: Target) -> None:
+        self._runs.append(target)
         # Deployers ask by message, or in the scheduler's process (Dask's operator for Kubernetes).
         scheduler: Any = self._scheduler
         scheduler.handlers["adaptive_target"] = scheduler.adaptive_target = self.target
 
-    def leave(self, wanted: Wanted) -> None:
-        self._runs.remove(wanted)
+    def leave(self, target: Target) -> None:
+        self._runs.remove(target)
         if not self._runs:
             vars(self._scheduler).pop("adaptive_target", None)
             self._scheduler.handlers["adaptive_target"] = self._scheduler.adaptive_target
@@ -52,10 +52,10 @@ class Demand:
             target_duration = dask.config.get("distributed.adaptive.target-duration")
         drain_s = float(parse_timedelta(target_duration))
         guess_s = float(parse_timedelta(dask.config.get("distributed.scheduler.unknown-task-duration")))
-        wanted = sum(run(drain_s, guess_s) for run in self._runs)
+        own = sum(run(drain_s, guess_s) for run in self._runs)
         if self._is_alone():
-            return wanted
-        return max(wanted, type(self._scheduler).adaptive_target(self._scheduler, drain_s))
+            return own
+        return max(own, type(self._scheduler).adaptive_target(self._scheduler, drain_s))
 
     def _is_alone(self) -> bool:
         return all(isinstance(key, str) and key.startswith(_RUNNERS) for key in self._scheduler.tasks)

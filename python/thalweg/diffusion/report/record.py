@@ -45,14 +45,14 @@ class Record:
         """`arguments_of` gives the arguments and keywords of a task that has not been resolved; `KeyError` of another one."""
         if self._events is None:
             return
-        told = event.arguments
-        self._last_s = told["t"]
+        details = event.arguments
+        self._last_s = details["t"]
         if event.kind in ("done", "failed"):
-            told = {**told, "arguments": _described(arguments_of, told["task"])}
+            details = {**details, "arguments": _described(arguments_of, details["task"])}
         elif event.kind == "usage":
-            longest = [{**one, "arguments": _described(arguments_of, one["task"])} for one in told["longest"]]
-            told = {**told, "longest": longest}
-        getattr(self._events, event.kind)(**told)
+            longest = [{**one, "arguments": _described(arguments_of, one["task"])} for one in details["longest"]]
+            details = {**details, "longest": longest}
+        getattr(self._events, event.kind)(**details)
 
     def close(self) -> None:
         if self._events is not None:

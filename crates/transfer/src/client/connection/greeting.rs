@@ -9,8 +9,8 @@ use super::super::socket::Socket;
 use super::super::stream::Reach;
 use super::{Connection, Disconnect, PeerNode, Phase};
 use crate::Error;
-use crate::challenge::Challenge;
-use crate::message::{FailureKind, Reply, Request};
+use crate::handshake::{Handshake, Rejection, Step};
+use crate::message::Reply;
 use crate::resolve::{Resolution, ResolveError, Resolved};
 
 impl Connection {
@@ -58,61 +58,41 @@ impl Connection {
         socket.connected()?;
         self.begun = Some(Instant::now());
         let number = self.stream.number();
-        let (job, application) = (context.job.clone(), context.application.clone());
-        let hello = Request::Hello { client: context.client, stream: self.stream.index, job, application };
+        let hello = context.identity.hello(self.stream.index);
         let secret = context.secrets.of(&self.stream.address).secret;
-        let challenge = Challenge::new(&self.stream.address, secret, &hello);
+        let handshake = Handshake::new(&self.stream.address, secret, &hello, number);
         self.outgoing.push(frame::head(&hello, number, &[]), Bulk::None);
         self.outgoing.send(&socket)?;
-        self.phase = Phase::Greeting(socket, number, challenge);
+        self.phase = Phase::Greeting(socket, handshake);
         Ok(())
     }
 
-    /// Handles a message that comes before Welcome: proves the secret where the node asks for it.
-    pub(super) fn challenged(&mut self, reply: Reply) -> Result<(), Disconnect> {
-        if let Reply::Failed { failure } = reply {
-            // The phase is a greeting's no more: the node has answered.
-            self.phase = Phase::Idle;
-            return Err(match failure.kind {
-                FailureKind::Refused => Disconnect::ForGood(Error::of_node(&self.stream.address, failure)),
-                _ => Disconnect::ForNow(failure.text),
-            });
-        }
-        let Phase::Greeting(socket, _, challenge) = &mut self.phase else {
+    /// Handles a message that comes before or as Welcome. After a rejection the phase is a greeting's no more: the node
+    /// has answered.
+    pub(super) fn greeted(&mut self, number: u64, reply: Reply, context: &IoContext) -> Result<(), Disconnect> {
+        let Phase::Greeting(socket, mut handshake) = std::mem::replace(&mut self.phase, Phase::Idle) else {
             unreachable!("the caller saw the greeting")
         };
-        if let Some(answer) = challenge.take(&reply).map_err(Disconnect::ForGood)? {
-            self.outgoing.push(frame::head(&answer, self.stream.number(), &[]), Bulk::None);
-            self.outgoing.send(socket)?;
-        }
-        Ok(())
-    }
-
-    pub(super) fn welcomed(&mut self, reply: Reply, context: &IoContext) -> Result<(), Disconnect> {
-        let Phase::Greeting(socket, _, challenge) = std::mem::replace(&mut self.phase, Phase::Idle) else {
-            unreachable!("the caller saw the greeting")
-        };
-        match reply {
-            Reply::Welcome { settings, incarnation } => {
-                challenge.admit().map_err(Disconnect::ForGood)?;
+        let step = handshake.take(number, reply).map_err(|rejection| match rejection {
+            Rejection::ForNow(why) => Disconnect::ForNow(why),
+            Rejection::ForGood(error) => Disconnect::ForGood(error),
+        });
+        match step? {
+            Step::Finish { settings, incarnation } => {
                 let settings = context.reducer.as_ref().map(|_| format::Settings::from_text(&settings)).transpose()?;
                 self.phase = Phase::Ready(socket, PeerNode { incarnation, settings });
                 self.stream.set_reach(Reach::Reached);
-                (self.advanced, self.watched, self.welcomed) = (self.heard, self.heard, self.heard);
-                Ok(())
+                self.node.welcome();
+                (self.watched, self.welcomed) = (self.node.heard(), self.node.heard());
             }
-            Reply::Failed { failure } if is_refusal(failure.kind) => {
-                // The socket is needed no more, and the phase is not a greeting's: the node has answered.
-                drop(socket);
-                Err(Disconnect::ForGood(Error::of_node(&self.stream.address, failure)))
+            Step::Send(request) => {
+                self.outgoing.push(frame::head(&request, self.stream.number(), &[]), Bulk::None);
+                let sent = self.outgoing.send(&socket);
+                self.phase = Phase::Greeting(socket, handshake);
+                sent?;
             }
-            Reply::Failed { failure } => Err(Disconnect::ForNow(failure.text)),
-            other => Err(Disconnect::ForNow(format!("it answered a greeting with message {:#x}", other.kind()))),
+            Step::Wait => self.phase = Phase::Greeting(socket, handshake),
         }
+        Ok(())
     }
-}
-
-/// Returns whether a node that answers a greeting with this will answer the next one alike.
-fn is_refusal(kind: FailureKind) -> bool {
-    !matches!(kind, FailureKind::Unavailable | FailureKind::Io | FailureKind::Full)
 }

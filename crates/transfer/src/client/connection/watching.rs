@@ -45,20 +45,20 @@ impl Connection {
         }
         // Nothing was received in that gap: silence is counted from now on.
         if now > self.watched + WATCH_GAP {
-            (self.heard, self.advanced) = (self.heard.max(now), self.advanced.max(now));
+            self.node.wait_from(now);
         }
         let watched = std::mem::replace(&mut self.watched, now);
         self.say_alive(context, now);
         if !self.is_busy() {
-            (self.heard, self.advanced) = (self.heard.max(now), now);
+            self.node.wait_from(now);
             return;
         }
-        if now >= self.heard + SILENCE_TIMEOUT {
-            self.trouble = Some((self.heard, String::new()));
+        if self.node.is_silent(now) {
+            self.trouble = Some((self.node.heard(), String::new()));
             let why = format!("it has sent nothing for {} s", SILENCE_TIMEOUT.as_secs());
             return self.broke(Disconnect::ForNow(why), context, now);
         }
-        if self.advanced > self.welcomed {
+        if self.node.advanced() > self.welcomed {
             self.fine();
         }
         self.fail_stuck_requests(context, watched, now);
@@ -86,19 +86,19 @@ impl Connection {
     /// `watched`: when it was called before.
     fn fail_stuck_requests(&mut self, context: &IoContext, watched: Instant, now: Instant) {
         let least = ALIVE_INTERVAL * 3;
-        let is_silent = now >= self.heard + ALIVE_INTERVAL * 2;
-        let works = self.worked > watched || now < self.worked + WATCH_INTERVAL * 2;
+        let is_silent = now >= self.node.heard() + ALIVE_INTERVAL * 2;
+        let works = self.node.worked() > watched || now < self.node.worked() + WATCH_INTERVAL * 2;
         let what = match (is_silent, works) {
             (true, _) => "has sent nothing",
             (false, true) => "lives and works, and has got nothing of this done",
             (false, false) => "lives and has got nothing done",
         };
         let stuck = |since: Instant| {
-            let waited = now.saturating_duration_since(if is_silent { self.heard } else { since }).as_secs();
+            let waited = now.saturating_duration_since(if is_silent { self.node.heard() } else { since }).as_secs();
             let why = format!("the node {what} for {waited} s; see its messages");
             Error::Unavailable { peer: self.stream.address.clone(), why }
         };
-        let since = |ask: &Ask| ask.stuck_since(self.advanced, least, now);
+        let since = |ask: &Ask| ask.stuck_since(self.node.advanced(), least, now);
         for ask in self.stream.take_asks(|ask| since(ask).is_some()) {
             let error = stuck(since(&ask).unwrap_or(now));
             (ask.completion)(Err(error));
@@ -115,8 +115,8 @@ impl Connection {
     pub fn stopped(&mut self, time: Duration) {
         let now = Instant::now();
         let shift = |instant: Instant| (instant + time).min(now);
-        (self.heard, self.advanced, self.watched) = (shift(self.heard), shift(self.advanced), shift(self.watched));
-        (self.worked, self.welcomed) = (shift(self.worked), shift(self.welcomed));
+        self.node.stopped(time, now);
+        (self.watched, self.welcomed) = (shift(self.watched), shift(self.welcomed));
         self.begun = self.begun.map(shift);
         self.trouble = self.trouble.take().map(|(since, why)| (shift(since), why));
         self.stream.stopped(time, now);

@@ -1,21 +1,29 @@
-//! Each application's unanswered calls at one server.
+//! Each application's unanswered requests (NFS and GlusterFS: calls) at one server.
 //!
-//! A call that is not answered for a second loses its grant, so that its bytes no longer keep others waiting. But it
+//! A request that is not answered for a while loses its grant, so that its bytes no longer keep others waiting. But it
 //! may still be served: until it is answered or given up, its application has no more unanswered than its part of the
-//! depth. So an application whose calls hang takes no other's part, and one whose server is slow keeps its own.
+//! depth. So an application whose requests hang takes no other's part, and one whose server is slow keeps its own.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
+use std::time::Duration;
 
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::applications::Application;
 
-/// Of one server; `is_down` says that it was not reached when it was last tried.
+/// A request that is not answered for so long after it lost its grant no longer counts against its application. Its
+/// reply still passes.
+pub const HUNG_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// An application that wanted something so lately shares the server with others.
+const SHARED: Duration = Duration::from_secs(2);
+
+/// Of one server.
 #[derive(Default)]
 pub struct Flows {
     open: RefCell<Vec<Weak<Flow>>>,
-    pub is_down: Cell<bool>,
 }
 
 /// One application at this server.
@@ -28,7 +36,11 @@ pub struct Flow {
     late: Cell<usize>,
     /// Nothing was answered since a call was late.
     hangs: Cell<bool>,
+    /// When it last wanted something, if it wants nothing now.
+    wanted_at: Cell<Option<Instant>>,
     eased: Notify,
+    /// Wakes one of those that wait for `room`.
+    has_eased: Notify,
 }
 
 impl Flows {
@@ -43,7 +55,9 @@ impl Flows {
                 unanswered_bytes: Cell::new(0),
                 late: Cell::new(0),
                 hangs: Cell::new(false),
+                wanted_at: Cell::new(None),
                 eased: Notify::new(),
+                has_eased: Notify::new(),
             });
             open.push(Rc::downgrade(&flow));
             flow
@@ -57,7 +71,7 @@ impl Flows {
         let mut groups: Vec<Rc<str>> = Vec::new();
         let group = of.application.group();
         for flow in self.open.borrow().iter().filter_map(Weak::upgrade) {
-            if flow.waiting.get() == 0 && flow.unanswered_bytes.get() == 0 && !std::ptr::eq(&*flow, of) {
+            if !flow.wants() && !std::ptr::eq(&*flow, of) {
                 continue;
             }
             let weight = u64::from(flow.application.weight());
@@ -82,6 +96,13 @@ impl Flows {
         (depth_bytes as f64 * part) as u64
     }
 
+    /// Whether another application wants something of the server, or did a moment ago: a client that has its answer mostly
+    /// asks for more.
+    pub fn is_shared(&self, by: &Flow) -> bool {
+        let open = self.open.borrow();
+        open.iter().filter_map(Weak::upgrade).any(|flow| !std::ptr::eq(&*flow, by) && flow.wanted_lately())
+    }
+
     /// Whether a call of this cost may be sent now.
     pub fn may_send(&self, flow: &Flow, cost_bytes: u64, depth_bytes: u64, group_weight: impl Fn(&str) -> u32) -> bool {
         let unanswered_bytes = flow.unanswered_bytes.get();
@@ -102,8 +123,37 @@ impl Flow {
         self.hangs.get()
     }
 
+    /// Wakes all that wait, in their order, when one of its requests is over.
     pub fn eased(&self) -> &Notify {
         &self.eased
+    }
+
+    /// Returns when there is room for another request, as `has_room` says. Those that wait are woken one after the other, in
+    /// no certain order: thousands that asked for grants at once would find room for one, again and again.
+    pub async fn room(self: &Rc<Self>, has_room: impl Fn() -> bool) -> Woken {
+        loop {
+            self.has_eased.notified().await;
+            if has_room() {
+                if !self.is_late() {
+                    self.has_eased.notify_one();
+                }
+                return Woken { flow: Some(self.clone()) };
+            }
+        }
+    }
+
+    fn wants(&self) -> bool {
+        self.waiting.get() > 0 || self.unanswered_bytes.get() > 0
+    }
+
+    fn wanted_lately(&self) -> bool {
+        self.wants() || self.wanted_at.get().is_some_and(|at| at.elapsed() < SHARED)
+    }
+
+    fn note_wanted(&self) {
+        if !self.wants() {
+            self.wanted_at.set(Some(Instant::now()));
+        }
     }
 
     /// Counts a call as waiting until this is dropped.
@@ -124,6 +174,7 @@ pub struct Wait(Rc<Flow>);
 impl Drop for Wait {
     fn drop(&mut self) {
         self.0.waiting.set(self.0.waiting.get() - 1);
+        self.0.note_wanted();
     }
 }
 
@@ -141,6 +192,10 @@ impl Unanswered {
         self.flow.hangs.set(true);
     }
 
+    pub fn is_late(&self) -> bool {
+        self.is_late
+    }
+
     pub fn note_answer(&self) {
         self.flow.hangs.set(false);
     }
@@ -150,6 +205,26 @@ impl Drop for Unanswered {
     fn drop(&mut self) {
         self.flow.unanswered_bytes.set(self.flow.unanswered_bytes.get() - self.cost_bytes);
         self.flow.late.set(self.flow.late.get() - usize::from(self.is_late));
+        self.flow.note_wanted();
         self.flow.eased.notify_waiters();
+        self.flow.has_eased.notify_one();
+    }
+}
+
+/// Found room when it was woken; dropping it, after its request was sent, wakes the next.
+pub struct Woken {
+    flow: Option<Rc<Flow>>,
+}
+
+impl Woken {
+    /// The room was taken meanwhile: nobody else is to be woken for it.
+    pub fn keep(mut self) {
+        self.flow = None;
+    }
+}
+
+impl Drop for Woken {
+    fn drop(&mut self) {
+        self.flow.iter().for_each(|flow| flow.has_eased.notify_one());
     }
 }
