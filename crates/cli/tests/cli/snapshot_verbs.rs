@@ -70,7 +70,7 @@ fn tags_come_and_go() {
         let listed = place.run("snapshots", "", &["--tag", tag, "--json"]).expect(0).json();
         listed.as_array().unwrap().iter().map(|snapshot| snapshot["id"].as_str().unwrap().to_owned()).collect()
     };
-    assert_eq!(tagged("nightly"), [second.clone()]);
+    assert_eq!(tagged("nightly"), std::slice::from_ref(&second));
     place.run("tag", "t", &["--snapshot", &first, "--snapshot", "latest", "--add", "published"]).expect(0);
     place.run("tag", "", &["--snapshot", &second[..6], "--remove", "nightly", "--add", "kept"]).expect(0);
     assert_eq!(tagged("published"), [first.clone(), second.clone()]);
