@@ -189,7 +189,7 @@ impl Store {
             let first = pyo3::ffi::PyBytes_AsString(bytes.as_ptr()).cast::<u8>();
             std::slice::from_raw_parts_mut(first, length)
         };
-        let read = py.detach(|| repository.reader(&record.root, record.size).read_at_side_by_side(start, into));
+        let read = py.detach(|| repository.version_reader(record).read_at_side_by_side(start, into));
         match read.map_err(of_repository)? {
             read if read == length => Ok(bytes),
             read => Err(PyOSError::new_err((libc::EIO, format!("{read} bytes were read instead of {length}")))),

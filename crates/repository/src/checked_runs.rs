@@ -21,7 +21,7 @@ pub(crate) struct CheckedRun {
 }
 
 impl CheckedRun {
-    fn new(entries: Vec<SegmentEntry>) -> Self {
+    pub fn new(entries: Vec<SegmentEntry>) -> Self {
         let ends = entries.iter().scan(0, |end, segment| {
             *end += u64::from(segment.bytes);
             Some(*end)
@@ -37,6 +37,15 @@ impl CheckedRun {
         let count = self.ends[first..].partition_point(|end| *end < wanted.end);
         let last = (first + count).min(self.entries.len().checked_sub(1)?);
         (first <= last && starts_before_end(first)).then(|| (&self.entries[first..=last], first, self.start(first)))
+    }
+
+    /// Returns the bytes of the run that each segment holds.
+    pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> {
+        (0..self.ends.len()).map(|at| self.start(at)..self.ends[at])
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(0)
     }
 
     fn start(&self, at: usize) -> u64 {

@@ -8,11 +8,11 @@ use format::{EntryKind, LostSegment, Run, SegmentAddress, SegmentEntry, run_dige
 
 use crate::mismatch::UNKNOWN;
 use crate::repair::{each_version, is_damage};
-use crate::tree::entries_in;
+use crate::tree::{UnreadablePage, all_entries};
 use crate::{Repository, Result};
 
 /// No manifest of ours has a longer run, and a damaged one may say anything.
-const MAX_RUN_SEGMENTS: u32 = 8192;
+pub(crate) const MAX_RUN_SEGMENTS: u32 = 8192;
 
 /// A run with lost segments, and the digest over its fingerprints.
 type Wanted = (Run, [u8; 32]);
@@ -46,20 +46,21 @@ pub(crate) fn heal_from_equal_content(repository: &Repository) -> Result<()> {
     Ok(())
 }
 
-/// The runs of a version with the offsets at which their first segments begin, up to a page that cannot be read.
+/// The runs of a version with the offsets at which their first segments begin, past pages that cannot be read.
 fn visit_runs(
     repository: &Repository,
     version: &Version,
     visit: &mut dyn FnMut(u64, Run, [u8; 32]) -> Result<()>,
 ) -> Result<()> {
-    let record = &version.record;
-    let visited = entries_in(repository, &record.root, 0..record.size, &mut |offset, entry| match entry.kind {
-        EntryKind::Data { run, skip, digest } => match offset.checked_sub(u64::from(skip)) {
-            Some(start) => visit(start, run, digest),
-            None => Ok(()),
-        },
-        _ => Ok(()),
-    });
+    let visited =
+        all_entries(repository, &version.record.root, &mut |offset, entry| match entry.map(|entry| entry.kind) {
+            Ok(EntryKind::Data { run, skip, digest }) => match offset.checked_sub(u64::from(skip)) {
+                Some(start) => visit(start, run, digest),
+                None => Ok(()),
+            },
+            Err(UnreadablePage { error, .. }) if !is_damage(&error) => Err(error),
+            _ => Ok(()),
+        });
     match visited {
         Err(error) if is_damage(&error) => Ok(()),
         visited => visited,

@@ -21,6 +21,7 @@ mod draft;
 mod engines;
 mod equal_content;
 mod error;
+mod known_runs;
 mod lease;
 mod list;
 mod marks;

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use catalog::FileEntry;
 use format::{Entry, EntryKind, Root, Run, SegmentAddress, SegmentEntry, StorePath, VersionRecord};
 
+use crate::known_runs::{EntryEnds, Stretch};
 use crate::tree::entries_in;
 use crate::{Repository, Result};
 
 /// Segments decoded and held at once.
-const SEGMENTS_AT_ONCE: usize = 64;
+pub(crate) const SEGMENTS_AT_ONCE: usize = 64;
 
 /// A stretch of a file.
 pub enum Piece<'a> {
@@ -36,11 +37,17 @@ pub struct FileReader<'a> {
     repository: &'a Repository,
     root: &'a Root,
     size: u64,
+    ends: EntryEnds,
 }
 
 impl Repository {
     pub fn reader<'a>(&'a self, root: &'a Root, size: u64) -> FileReader<'a> {
-        FileReader { repository: self, root, size }
+        FileReader { repository: self, root, size, ends: EntryEnds::Anywhere }
+    }
+
+    /// A version whose record is known is read past lost segments, too.
+    pub fn version_reader<'a>(&'a self, version: &'a VersionRecord) -> FileReader<'a> {
+        FileReader { ends: EntryEnds::of(version), ..self.reader(&version.root, version.size) }
     }
 }
 
@@ -69,7 +76,7 @@ impl FileReader<'_> {
         entries_in(self.repository, self.root, range.clone(), &mut |offset, entry| {
             let start = range.start.max(offset) - offset;
             let end = range.end.min(offset + entry.length) - offset;
-            self.repository.entry_pieces(entry, start..end, &mut |piece| {
+            self.repository.entry_pieces(entry, self.ends, start..end, &mut |piece| {
                 left = left.saturating_sub(piece.bytes());
                 take(piece)
             })
@@ -101,6 +108,7 @@ impl Repository {
     pub(crate) fn entry_pieces(
         &self,
         entry: Entry,
+        ends: EntryEnds,
         range: Range<u64>,
         take: &mut dyn FnMut(Piece) -> Result<()>,
     ) -> Result<()> {
@@ -109,14 +117,26 @@ impl Repository {
             EntryKind::Hole => take(Piece::Hole(range.end - range.start)),
             EntryKind::Page { .. } => unreachable!("only content entries are handed over"),
             EntryKind::Data { run, skip, digest } => {
-                let checked = self.checked_run(run, &digest)?;
+                let known = self.known_run(run, &digest, u64::from(skip) + entry.length, ends)?;
                 let wanted = skip as u64 + range.start..skip as u64 + range.end;
-                let Some((entries, first, at)) = checked.holding(&wanted) else { return Ok(()) };
-                let from = SegmentAddress::new(run.container, run.first + first as u32);
-                let read = self.run_pieces(from, entries, (at, wanted), take);
+                let read = self.stretch_pieces(run, &known.stretch_with(&wanted)?, wanted, take);
                 read.inspect_err(|_| self.forget_run(run, &digest))
             }
         }
+    }
+
+    /// Hands over bytes of a run that the stretch holds.
+    pub(crate) fn stretch_pieces(
+        &self,
+        run: Run,
+        stretch: &Stretch,
+        wanted: Range<u64>,
+        take: &mut dyn FnMut(Piece) -> Result<()>,
+    ) -> Result<()> {
+        let wanted = wanted.start - stretch.start..wanted.end - stretch.start;
+        let Some((entries, first, at)) = stretch.segments.holding(&wanted) else { return Ok(()) };
+        let from = SegmentAddress::new(run.container, run.first + stretch.first + first as u32);
+        self.run_pieces(from, entries, (at, wanted), take)
     }
 
     /// Hands over the segments from a place on, which are to be those of `entries`. `at` is where the first begins, in
@@ -160,7 +180,7 @@ impl Repository {
         side_by_side(wanted, |(version, range)| {
             let end = range.end.min(version.size);
             let mut bytes = vec![0; end.saturating_sub(range.start) as usize];
-            let count = self.reader(&version.root, version.size).read_at(range.start, &mut bytes)?;
+            let count = self.version_reader(version).read_at(range.start, &mut bytes)?;
             bytes.truncate(count);
             Ok(bytes)
         })

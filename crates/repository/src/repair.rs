@@ -4,17 +4,19 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use catalog::Version;
-use format::{ContainerId, Entry, EntryKind, Root, Run, SegmentAddress, StorePath};
+use format::{ContainerId, Entry, EntryKind, Root, Run, SegmentAddress, StorePath, VersionRecord};
 use store::{ClaimOwner, LocalStore};
 
 use crate::agreement::JournalComparison;
 use crate::comparison::Difference;
 use crate::divergence::{check_containers, refusal};
 use crate::equal_content::heal_from_equal_content;
+use crate::known_runs::{EntryEnds, KnownRun, Stretch};
 use crate::list::list_everything;
 use crate::mismatch::UNKNOWN;
+use crate::read::SEGMENTS_AT_ONCE;
 use crate::snapshot::{self, is_snapshot};
-use crate::tree::{collect_runs, entries_in};
+use crate::tree::{UnreadablePage, all_entries, collect_runs};
 use crate::verify::versions_of;
 use crate::{Error, LocalEngines, Repository, Result};
 
@@ -131,8 +133,7 @@ pub(crate) fn each_version(
 }
 
 fn read_version(repository: &Repository, path: &StorePath, version: &Version, lost: &mut Vec<LostRange>) -> Result<()> {
-    let record = &version.record;
-    read_root(repository, &record.root, record.size, &mut |range: Range<u64>, why: String| match lost.last_mut() {
+    read_content(repository, &version.record, &mut |range: Range<u64>, why: String| match lost.last_mut() {
         Some(last) if last.path == *path && last.version == version.number && last.range.end == range.start => {
             last.range.end = range.end
         }
@@ -141,52 +142,107 @@ fn read_version(repository: &Repository, path: &StorePath, version: &Version, lo
 }
 
 /// Reads all of a content, past what is damaged: that is recorded, and named to `lose`.
-fn read_root(repository: &Repository, root: &Root, size: u64, lose: &mut dyn FnMut(Range<u64>, String)) -> Result<()> {
-    let walked =
-        entries_in(repository, root, 0..size, &mut |offset, entry| read_entry(repository, offset, entry, lose));
+fn read_content(
+    repository: &Repository,
+    record: &VersionRecord,
+    lose: &mut dyn FnMut(Range<u64>, String),
+) -> Result<()> {
+    let ends = EntryEnds::of(record);
+    let walked = all_entries(repository, &record.root, &mut |offset, entry| match entry {
+        Ok(entry) => {
+            read_entry(repository, entry, ends, &mut |lost, why| lose(offset + lost.start..offset + lost.end, why))
+        }
+        Err(UnreadablePage { length, error }) if is_damage(&error) => {
+            lose(offset..offset + length, error.reason());
+            Ok(())
+        }
+        Err(UnreadablePage { error, .. }) => Err(error),
+    });
     match walked {
-        // Which bytes a page of the manifest names is lost with it.
-        Err(error) if is_damage(&error) => lose(0..size, error.reason()),
+        Err(error) if is_damage(&error) => lose(0..record.size, error.reason()),
         other => other?,
     }
     Ok(())
 }
 
+/// The ranges that it loses count from the entry's start.
 fn read_entry(
     repository: &Repository,
-    offset: u64,
     entry: Entry,
+    ends: EntryEnds,
     lose: &mut dyn FnMut(Range<u64>, String),
 ) -> Result<()> {
-    let whole = 0..entry.length;
-    match repository.entry_pieces(entry, whole.clone(), &mut |_| Ok(())) {
+    match repository.entry_pieces(entry, ends, 0..entry.length, &mut |_| Ok(())) {
         Err(error) if is_damage(&error) => {}
         other => return other,
     }
-    if let EntryKind::Data { run, .. } = entry.kind {
-        // The read records what cannot be read; the entry's error is reported below.
-        let _ = repository.store.get(run);
-    }
-    for part in parts(repository, &entry).unwrap_or_else(|_| vec![whole]) {
-        match repository.entry_pieces(entry, part.clone(), &mut |_| Ok(())) {
-            Err(error) if is_damage(&error) => lose(offset + part.start..offset + part.end, error.reason()),
-            other => other?,
+    let EntryKind::Data { run, skip, digest } = entry.kind else { return Ok(()) };
+    // The read records what cannot be read; the entry's error is reported below.
+    let _ = repository.store.get(run);
+    let skip = u64::from(skip);
+    let wanted = skip..skip + entry.length;
+    let lose = &mut |lost: Range<u64>, why| {
+        let (start, end) = (lost.start.max(wanted.start), lost.end.min(wanted.end));
+        if start < end {
+            lose(start - skip..end - skip, why);
         }
+    };
+    match repository.known_run(run, &digest, wanted.end, ends) {
+        Err(error) if is_damage(&error) => lose(wanted.clone(), error.reason()),
+        known => read_known(repository, run, known?, wanted.end, lose)?,
     }
     Ok(())
 }
 
-/// Returns the bytes of an entry that each of its segments holds.
-fn parts(repository: &Repository, entry: &Entry) -> Result<Vec<Range<u64>>> {
-    let EntryKind::Data { run, skip, digest } = entry.kind else { return Ok(Vec::new()) };
-    let mut end = 0;
-    let segments = repository.checked_entries(run, &digest)?.into_iter().map(|segment| {
-        let start = end;
-        end += u64::from(segment.bytes);
-        let within = |at: u64| at.saturating_sub(u64::from(skip)).min(entry.length);
-        within(start)..within(end)
-    });
-    Ok(segments.filter(|part| !part.is_empty()).collect())
+/// Reads each known segment of a run up to `end`, and loses the rest.
+fn read_known(
+    repository: &Repository,
+    run: Run,
+    known: KnownRun,
+    end: u64,
+    lose: &mut dyn FnMut(Range<u64>, String),
+) -> Result<()> {
+    let why = known.damage.as_ref().map(Error::reason);
+    let mut read_up_to = 0;
+    for stretch in &known.stretches {
+        if let Some(why) = &why {
+            lose(read_up_to..stretch.start, why.clone());
+        }
+        read_stretch(repository, run, stretch, lose)?;
+        read_up_to = stretch.range().end;
+    }
+    if let Some(why) = why {
+        lose(read_up_to..end, why);
+    }
+    Ok(())
+}
+
+/// Each segment by itself only where not all of several can be read.
+fn read_stretch(
+    repository: &Repository,
+    run: Run,
+    stretch: &Stretch,
+    lose: &mut dyn FnMut(Range<u64>, String),
+) -> Result<()> {
+    let read = |part: Range<u64>| repository.stretch_pieces(run, stretch, part, &mut |_| Ok(()));
+    let in_run = |part: Range<u64>| stretch.start + part.start..stretch.start + part.end;
+    let parts: Vec<_> = stretch.segments.ranges().map(in_run).collect();
+    for parts in parts.chunks(SEGMENTS_AT_ONCE) {
+        match read(parts[0].start..parts[parts.len() - 1].end) {
+            Err(error) if is_damage(&error) => {}
+            done => {
+                done?;
+                continue;
+            }
+        }
+        for part in parts {
+            match read(part.clone()) {
+                Err(error) if is_damage(&error) => lose(part.clone(), error.reason()),
+                other => other?,
+            }
+        }
+    }
+    Ok(())
 }
 
 pub(crate) fn is_damage(error: &Error) -> bool {
@@ -211,8 +267,8 @@ pub struct KnownDamage {
 
 impl Repository {
     /// Has all that is damaged of a content recorded: reading it otherwise ends at the first damage.
-    pub fn record_damage(&self, root: &Root, size: u64) -> Result<()> {
-        read_root(self, root, size, &mut |_, _| ())
+    pub fn record_damage(&self, record: &VersionRecord) -> Result<()> {
+        read_content(self, record, &mut |_, _| ())
     }
 
     /// Grows whenever segments were found to be lost here.

@@ -438,7 +438,7 @@ fn check_version(
 ) -> Result<Option<String>> {
     let record = &version.record;
     if data {
-        let read = repository.reader(&record.root, record.size).pieces(0..record.size, |piece| {
+        let read = repository.version_reader(record).pieces(0..record.size, |piece| {
             if let crate::Piece::Data(bytes) = piece {
                 verified.data_bytes += bytes.len() as u64;
                 progress(bytes.len() as u64);
@@ -446,7 +446,7 @@ fn check_version(
             Ok(())
         });
         if read.as_ref().is_err_and(is_damage) {
-            repository.record_damage(&record.root, record.size)?;
+            repository.record_damage(record)?;
         }
         return read.map(|()| None);
     }

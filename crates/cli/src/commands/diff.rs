@@ -231,8 +231,8 @@ impl Comparison<'_> {
         let (mut left, mut right) = (vec![0; READ_BYTES], vec![0; READ_BYTES]);
         let mut offset = 0;
         while offset < one.size {
-            let read = self.repository.reader(&one.root, one.size).read_at(offset, &mut left)?;
-            let read_too = self.repository.reader(&other.root, other.size).read_at(offset, &mut right)?;
+            let read = self.repository.version_reader(one).read_at(offset, &mut left)?;
+            let read_too = self.repository.version_reader(other).read_at(offset, &mut right)?;
             if read == 0 || read != read_too || left[..read] != right[..read] {
                 return Ok(false);
             }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use repository::{Access, Damage, RebuildReport, VerifyReport, rebuild_catalog, verify};
+use repository::{Access, Damage, RebuildReport, Repository, VerifyReport, rebuild_catalog, verify};
 use serde_json::{Map, Value, json};
 
 use crate::failure::Incomplete;
@@ -40,19 +40,35 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let path = directory(&store, "verify")?;
     let rebuilt = if arguments.rebuild_catalog { Some(rebuild_catalog(path, arguments.force)?) } else { None };
     let access = if arguments.rebuild_table { Access::Write } else { Access::Inspect };
-    let repository = repository::open(path, access)?;
-    if arguments.rebuild_table {
-        repository.rebuild_table()?;
-    }
-    let progress = output.progress("verify");
-    let verified = verify(&repository, arguments.data, &mut |bytes| progress.add(bytes))?;
-    progress.finish();
-    repository.close()?;
+    let verified = match repository::open(path, access) {
+        Err(repository::Error::Catalog(catalog::Error::Corrupt { why, .. })) => without_catalog(why),
+        opened => verify_opened(&opened?, &arguments, output)?,
+    };
     let lost = rebuilt.iter().flat_map(|rebuilt| &rebuilt.damages).filter(|damage| !verified.damages.contains(damage));
     lost.chain(&verified.damages).for_each(|damage| output.note(damage_line(damage)));
     output.document(&Value::Object(fields(&verified, rebuilt.as_ref())))?;
     lines(&verified, rebuilt.as_ref()).into_iter().try_for_each(|line| output.summary(line))?;
     judge(&store, &verified, rebuilt.as_ref())
+}
+
+/// The result for a catalog that is too damaged to be opened.
+fn without_catalog(why: String) -> VerifyReport {
+    VerifyReport { damages: vec![Damage::Catalog { path: None, why }], ..VerifyReport::default() }
+}
+
+fn verify_opened(repository: &Repository, arguments: &Arguments, output: &Output) -> anyhow::Result<VerifyReport> {
+    if arguments.rebuild_table {
+        repository.rebuild_table()?;
+    }
+    let progress = output.progress("verify");
+    let verified = verify(repository, arguments.data, &mut |bytes| progress.add(bytes))?;
+    progress.finish();
+    match repository.close() {
+        // A lease cannot be ended in a damaged catalog, whose damage is named.
+        Err(_) if !verified.damages.is_empty() => {}
+        closed => closed?,
+    }
+    Ok(verified)
 }
 
 fn judge(store: &StoreAddress, verified: &VerifyReport, rebuilt: Option<&RebuildReport>) -> anyhow::Result<()> {

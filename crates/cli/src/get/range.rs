@@ -47,7 +47,7 @@ pub fn print(repository: &Repository, version: &VersionRecord, range: Range, out
     let range = range.within(version.size);
     let length = range.end - range.start;
     let mut trouble = None;
-    let read = repository.reader(&version.root, version.size).pieces(range, |piece| {
+    let read = repository.version_reader(version).pieces(range, |piece| {
         print_piece(piece, output).map_err(|error| {
             trouble = Some(error);
             repository::Error::Failed("standard output could not be written".into())

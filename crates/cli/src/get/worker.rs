@@ -128,7 +128,7 @@ impl<'a> Worker<'a> {
             let range = self.options.range.within(head.record.size);
             size = range.end - range.start;
             let mut sink = Sink::new(draft.opened(), &mut self.buffer, self.options.sparse, self.report);
-            sink.fill(&self.repository.reader(&head.record.root, head.record.size), range)?;
+            sink.fill(&self.repository.version_reader(&head.record), range)?;
         }
         let missing = draft.finish(name, &entry.attributes, self.options.withheld)?;
         self.report.count(|summary| {

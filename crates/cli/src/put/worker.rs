@@ -310,7 +310,7 @@ impl<'a> Worker<'a> {
                 && (self.shared.again.all || self.is_damaged(&head.record))
             {
                 // Other damage in it, known or never read, would answer for the same content otherwise.
-                self.shared.repository.record_damage(&head.record.root, head.record.size)?;
+                self.shared.repository.record_damage(&head.record)?;
             }
             let bytes = self.read(&file, &before)?;
             let after = rustix::fs::fstat(&file)?;

@@ -151,6 +151,31 @@ fn copies_of_what_lay_in_a_container_that_is_gone_are_found_without_any_old_cata
     }
 }
 
+/// All of its segments but the last are in what is put then.
+#[test]
+fn repair_names_no_bytes_as_lost_that_copies_have_and_get_reads_the_others() {
+    let (store, mut random) = (Store::new(), Random::new(33));
+    let first = random.bytes(300_000);
+    fs::write(store.path("f1"), &first).unwrap();
+    store.put(&store.path("f1"), "f1");
+    fs::remove_file(container_of_a_file(&store)).unwrap();
+    fs::write(store.path("both"), [&first[..], &random.bytes(200_000)].concat()).unwrap();
+    store.put(&store.path("both"), "both");
+    let repaired = store.try_verb("repair", &["--json"]).expect(3);
+    let document = repaired.json();
+    let lost = document["lost"].as_array().unwrap();
+    let (start, end) = (lost[0]["start"].as_u64().unwrap(), lost[0]["end"].as_u64().unwrap());
+    assert!(lost.len() == 1 && start > 250_000 && end == 300_000, "{document}");
+    let range = |range: String| store.try_at("get", "f1", &["-", "--range", &range]);
+    assert!(range(format!("0:{start}")).expect(0).stdout == first[..start as usize]);
+    let failed = range(format!("0:{}", start + 1)).expect(1);
+    assert!(failed.stderr.contains("is not in the store"), "{}", failed.stderr);
+    assert!(run(&["get".as_ref(), store.address("f1").as_os_str(), "-".as_ref()]).code == Some(1));
+    store.put(&store.path("f1"), "again");
+    store.verb("repair", &[]);
+    assert!(store.read("f1") == first);
+}
+
 #[test]
 fn one_repair_finds_all_copies() {
     let store = with_tree();
@@ -186,8 +211,8 @@ fn nothing_waits_for_a_pipe_beside_the_catalog() {
         let pipe = store.directory().join(format!("catalog.sqlite{suffix}"));
         let _ = fs::remove_file(&pipe);
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        for verb in ["verify", "stats", "collect"] {
-            let refused = store.try_verb(verb, &[]).expect(1);
+        for (verb, code) in [("verify", 3), ("stats", 1), ("collect", 1)] {
+            let refused = store.try_verb(verb, &[]).expect(code);
             assert!(refused.stderr.contains("no regular file"), "{suffix} {verb}: {}", refused.stderr);
         }
     }

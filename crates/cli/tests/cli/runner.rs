@@ -132,9 +132,13 @@ impl Store {
     /// A verb about one place.
     #[track_caller]
     pub fn at(&self, verb: &str, path: &str, options: &[&str]) -> Run {
+        self.try_at(verb, path, options).expect(0)
+    }
+
+    pub fn try_at(&self, verb: &str, path: &str, options: &[&str]) -> Run {
         let mut arguments = vec![OsString::from(verb), self.address(path)];
         arguments.extend(options.iter().map(OsString::from));
-        run(&arguments).expect(0)
+        run(&arguments)
     }
 
     /// Only names keep their content from then on.

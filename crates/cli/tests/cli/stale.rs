@@ -384,6 +384,39 @@ fn a_zeroed_page_of_the_catalog_is_found_and_the_catalog_made_again() {
     assert_eq!(store.at("ls", "", &[]).text(), "a\na name to be found\nb\n");
 }
 
+/// Whatever page is hit.
+#[test]
+fn verify_ends_with_3_for_each_page_of_the_catalog_that_is_zeroed() {
+    let store = with_files(&["a", "b"]);
+    let file = store.directory().join("catalog.sqlite");
+    let sound = fs::read(&file).unwrap();
+    let remove_log = || ["-wal", "-shm"].map(|suffix| fs::remove_file(format!("{}{suffix}", file.display())));
+    let damage = |bytes: &[u8]| {
+        let _ = remove_log();
+        fs::write(&file, bytes).unwrap();
+        let found = store.try_verb("verify", &["--json"]);
+        (found.code, found.stderr)
+    };
+    let mut wrong = Vec::new();
+    for page in 0..sound.len() / 4096 {
+        let mut bytes = sound.clone();
+        bytes[page * 4096..(page + 1) * 4096].fill(0);
+        let (code, said) = damage(&bytes);
+        let named = said.contains("catalog") && said.contains("damage");
+        if code != Some(3) || !named {
+            wrong.push(format!("page {}: {code:?}: {said}", page + 1));
+        }
+    }
+    for length in [0, 100, 4096, sound.len() / 2, sound.len() - 4096] {
+        let (code, said) = damage(&sound[..length]);
+        if code != Some(3) {
+            wrong.push(format!("cut at {length}: {code:?}: {said}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(damage(&sound).0, Some(0));
+}
+
 #[test]
 fn a_flipped_footer_is_found_and_costs_nothing() {
     let store = with_files(&["a"]);

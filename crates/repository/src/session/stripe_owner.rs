@@ -18,6 +18,7 @@ use super::sources::{DurableUpTo, Source};
 use super::storing::StoreWork;
 use super::write_session::{Failure, ReadFrom, WriteSession};
 use crate::dedup::NewSegment as Segment;
+use crate::known_runs::EntryEnds;
 use crate::tree::entries_in;
 use crate::{Error, Repository, Result};
 
@@ -120,7 +121,7 @@ impl StripeOwner {
 
     fn read_entry(&self, entry: Entry, from: u64, into: &mut [u8]) -> Result<()> {
         let mut at = 0;
-        self.repository.entry_pieces(entry, from..from + into.len() as u64, &mut |piece| {
+        self.repository.entry_pieces(entry, EntryEnds::Anywhere, from..from + into.len() as u64, &mut |piece| {
             at += crate::read::fill(&mut into[at..], piece);
             Ok(())
         })

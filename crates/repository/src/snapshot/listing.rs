@@ -59,7 +59,7 @@ impl<'a> ListingReader<'a> {
         let kept = self.buffer.len();
         self.buffer.resize(kept + count as usize, 0);
         let record = &self.snapshot.record;
-        let read = self.repository.reader(&record.root, record.size).read_at(self.read, &mut self.buffer[kept..])?;
+        let read = self.repository.version_reader(record).read_at(self.read, &mut self.buffer[kept..])?;
         if read as u64 != count {
             return Err(format::Error::Corrupt { what: "snapshot listing", why: "it ends early".into() }.into());
         }

@@ -15,4 +15,6 @@ pub(crate) use cursor::Cursor;
 pub(crate) use extents::Extents;
 pub(crate) use narrow::narrow;
 pub(crate) use splice::{append, join, rewrite, splice};
-pub(crate) use walk::{PageSet, collect_new_runs, collect_runs, entries_in, is_leaf_of_pages};
+pub(crate) use walk::{
+    PageSet, UnreadablePage, all_entries, collect_new_runs, collect_runs, entries_in, is_leaf_of_pages,
+};

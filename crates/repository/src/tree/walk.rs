@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use format::{Entry, EntryKind, Page, Root, Run, SegmentAddress, page_digest};
 
-use crate::{Repository, Result};
+use crate::{Error, Repository, Result};
 
 impl Repository {
     /// Returns the root page of a manifest.
@@ -72,7 +72,24 @@ pub(crate) fn entries_in(
     visit: &mut dyn FnMut(u64, Entry) -> Result<()>,
 ) -> Result<()> {
     let page = repository.root_page(root)?;
-    descend(repository, &page, 0, &range, visit)
+    descend(repository, &page, 0, &range, &mut |offset, entry| visit(offset, entry.map_err(|lost| lost.error)?))
+}
+
+/// A page below the root that cannot be read: which entries it has is not known.
+pub(crate) struct UnreadablePage {
+    /// Bytes of content that it leads to.
+    pub length: u64,
+    pub error: Error,
+}
+
+/// As `entries_in`, for all of the content; a page below the root that cannot be read ends nothing.
+pub(crate) fn all_entries(
+    repository: &Repository,
+    root: &Root,
+    visit: &mut dyn FnMut(u64, std::result::Result<Entry, UnreadablePage>) -> Result<()>,
+) -> Result<()> {
+    let page = repository.root_page(root)?;
+    descend(repository, &page, 0, &(0..u64::MAX), visit)
 }
 
 fn descend(
@@ -80,7 +97,7 @@ fn descend(
     page: &Page,
     mut offset: u64,
     range: &Range<u64>,
-    visit: &mut dyn FnMut(u64, Entry) -> Result<()>,
+    visit: &mut dyn FnMut(u64, std::result::Result<Entry, UnreadablePage>) -> Result<()>,
 ) -> Result<()> {
     for entry in &page.entries {
         let end = offset + entry.length;
@@ -89,11 +106,11 @@ fn descend(
         }
         if end > range.start {
             match &entry.kind {
-                EntryKind::Page { address, digest } => {
-                    let child = repository.child(page, entry, *address, digest)?;
-                    descend(repository, &child, offset, range, visit)?;
-                }
-                _ => visit(offset, *entry)?,
+                EntryKind::Page { address, digest } => match repository.child(page, entry, *address, digest) {
+                    Ok(child) => descend(repository, &child, offset, range, visit)?,
+                    Err(error) => visit(offset, Err(UnreadablePage { length: entry.length, error }))?,
+                },
+                _ => visit(offset, Ok(*entry))?,
             }
         }
         offset = end;

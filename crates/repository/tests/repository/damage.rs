@@ -1,9 +1,10 @@
 //! Damaged or missing content answers for nothing, and storing it again heals the files that referred to it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use catalog::LocalCatalog;
-use format::{Attributes, BlockKind, Change, ContainerId};
+use format::{Attributes, BlockKind, Change, ChunkerKind, ContainerId};
 use random::Random;
 use repository::{CommitEntry, FileWriter, Repository, WriteMode, collect, repair, verify};
 use store::ClaimOwner;
@@ -234,6 +235,94 @@ fn a_damaged_container_with_something_lost_for_good_stays_and_is_named() {
     let (collected, damages) = collection(&world);
     assert_eq!((collected.replaced, &damages[..]), (1, &[][..]));
     assert!(reads(&world.process(), "b", 0, &other));
+}
+
+/// The ranges of version 1 of a file that repair calls lost; all others read, each byte as it was.
+fn lost_ranges(world: &World, name: &str, plain: &[u8]) -> Vec<Range<u64>> {
+    let process = world.process();
+    let repaired = repair(&process).unwrap();
+    let record = process.catalog().versions(&path(name)).unwrap()[0].record.clone();
+    let lost: Vec<_> = repaired.lost.iter().map(|lost| (lost.path.clone(), lost.version, lost.range.clone())).collect();
+    let lost: Vec<_> = lost.into_iter().filter(|lost| lost.0 == path(name) && lost.1 == 1).map(|lost| lost.2).collect();
+    for at in (0..plain.len()).step_by(100) {
+        let wanted = at as u64..(at as u64 + 100).min(plain.len() as u64);
+        let mut bytes = vec![0xee; (wanted.end - wanted.start) as usize];
+        let read = process.version_reader(&record).read_at(at as u64, &mut bytes);
+        let is_lost = lost.iter().any(|lost| lost.start < wanted.end && wanted.start < lost.end);
+        assert_eq!(read.is_err(), is_lost, "{wanted:?} of {lost:?}: {read:?}");
+        assert!(is_lost || bytes == plain[at..wanted.end as usize], "{wanted:?} has wrong bytes");
+    }
+    lost
+}
+
+/// A file whose container is gone; what is put then has most of its segments.
+fn most_is_put_again(plain: &[u8], again: &[u8]) -> World {
+    let world = world_with(plain);
+    world.files.remove(&file_of(1)).unwrap();
+    assert!(!reads(&world.process(), "a", 0, plain));
+    let process = world.process();
+    put(&process, "b", again);
+    process.close().unwrap();
+    world
+}
+
+#[test]
+fn segments_with_copies_are_read_although_the_last_of_their_run_is_lost() {
+    let mut random = Random::new(21);
+    let plain = random.bytes(200_000);
+    let world = most_is_put_again(&plain, &[&plain[..], &random.bytes(100_000)].concat());
+    let lost = lost_ranges(&world, "a", &plain);
+    assert!(matches!(&lost[..], [lost] if lost.start > 100_000 && lost.end == 200_000), "{lost:?}");
+    put(&world.process(), "c", &plain);
+    assert_eq!(lost_ranges(&world, "a", &plain), []);
+}
+
+#[test]
+fn segments_with_copies_are_read_although_one_between_them_is_lost() {
+    let plain = Random::new(22).bytes(200_000);
+    let mut again = plain.clone();
+    again[100_000] ^= 1;
+    let world = most_is_put_again(&plain, &again);
+    let lost = lost_ranges(&world, "a", &plain);
+    assert!(matches!(&lost[..], [lost] if lost.contains(&100_000) && lost.end - lost.start < 100_000), "{lost:?}");
+}
+
+/// Where several are lost, the places of those between them are not known.
+#[test]
+fn segments_between_lost_ones_of_unknown_length_are_lost_with_them() {
+    let plain = Random::new(23).bytes(200_000);
+    let mut again = plain.clone();
+    again[50_000] ^= 1;
+    again[150_000] ^= 1;
+    let world = most_is_put_again(&plain, &again);
+    let lost = lost_ranges(&world, "a", &plain);
+    assert!(matches!(&lost[..], [lost] if lost.contains(&50_000) && lost.contains(&150_000)), "{lost:?}");
+    assert!(lost[0].start > 0 && lost[0].end < 200_000, "{lost:?}");
+}
+
+/// Pages of the manifest are in some of them.
+#[test]
+fn whichever_container_is_gone_repair_names_the_bytes_that_cannot_be_read_and_no_others() {
+    let mut partly = 0;
+    for container in 1.. {
+        let mut world = World::new();
+        (world.settings.chunker, world.settings.segment_bytes) = (ChunkerKind::Fixed, 512);
+        let process = world.process();
+        let segments = Random::new(24).bytes(512 << 10);
+        put(&process, "b", &segments);
+        // Each segment is an entry of its own.
+        let plain: Vec<u8> = segments.chunks(512).rev().flatten().copied().collect();
+        put(&process, "a", &plain);
+        process.close().unwrap();
+        if !world.files.exists(&file_of(container)).unwrap() {
+            break;
+        }
+        world.files.remove(&file_of(container)).unwrap();
+        let lost = lost_ranges(&world, "a", &plain);
+        partly += usize::from(!lost.is_empty() && lost != [0..plain.len() as u64]);
+        assert!(lost.is_sorted_by(|one, next| one.end < next.start), "{lost:?}");
+    }
+    assert!(partly > 1, "{partly}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! segment that is looked up and whose address is lost or cannot be checked is remembered until its content has an
 //! address again; when that is durable, it is recorded in the catalog.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -145,7 +145,10 @@ impl Shared {
 
     /// Records what was found before the caller made everything durable.
     pub fn record_healed(&self, found: &[(LostSegment, SegmentAddress)]) {
-        let kept: Vec<_> = found.iter().filter(|(_, copy)| !self.has_dropped(*copy)).copied().collect();
+        let wrong = contradicted(found);
+        let is_kept =
+            |(lost, copy): &&(LostSegment, SegmentAddress)| !wrong.contains(&lost.address) && !self.has_dropped(*copy);
+        let kept: Vec<_> = found.iter().filter(is_kept).copied().collect();
         // A refused one (its copy was collected meanwhile) is healed when its content comes again.
         if !kept.is_empty() && self.registrar.heal(&kept).is_ok() {
             self.damage.forget_known();
@@ -246,10 +249,36 @@ impl Shared {
     }
 }
 
+/// Returns the addresses that two contents were found for: the table is wrong about one of them.
+fn contradicted(found: &[(LostSegment, SegmentAddress)]) -> HashSet<SegmentAddress> {
+    let mut fingerprints = HashMap::new();
+    let mut is_other =
+        |lost: &LostSegment| *fingerprints.entry(lost.address).or_insert(lost.fingerprint) != lost.fingerprint;
+    found.iter().map(|(lost, _)| *lost).filter(|lost| is_other(lost)).map(|lost| lost.address).collect()
+}
+
 /// Returns the block that holds `copy`, with that segment under another number.
 fn relabelled(block: StoredBlock, copy: SegmentAddress, address: SegmentAddress) -> StoredBlock {
     let labels = block.addresses().map(|held| if held == copy { address } else { held });
     let labels =
         labels.map(|address| Label { container: address.container, first: address.ordinal, count: 1 }).collect();
     StoredBlock { labels, block: block.block }
+}
+
+#[cfg(test)]
+mod tests {
+    use format::ContainerId;
+
+    use super::*;
+
+    #[test]
+    fn an_address_that_two_contents_are_found_for_gets_no_copy() {
+        let found = |ordinal, content: u8, copy| {
+            let at = |container, ordinal| SegmentAddress::new(ContainerId(container), ordinal);
+            let fingerprint = Fingerprint([content; 32]);
+            (LostSegment { address: at(1, ordinal), fingerprint, copy: None }, at(2, copy))
+        };
+        let found = [found(0, 10, 5), found(1, 11, 6), found(0, 12, 7), found(1, 11, 8)];
+        assert_eq!(contradicted(&found), HashSet::from([SegmentAddress::new(ContainerId(1), 0)]));
+    }
 }
