@@ -22,7 +22,11 @@ pub enum Error {
     #[error("{path}: another writer committed first")]
     HeadMoved { path: StorePath, head: Option<VersionId> },
     /// The session's lease expired: nothing it wrote was committed.
-    #[error("session {session} holds no lease any more; its work was not committed")]
+    #[error(
+        "session {session} holds no lease any more: its process, or its node, stood still for longer than a lease lasts; \
+         nothing of it is committed from now on; run it again (`thalweg sessions` lists what a job had synced, and \
+         `recover` makes a version of it)"
+    )]
     LeaseLost { session: SessionId },
     /// Another node has taken over this stripe set of the path's session.
     #[error("stripe set {stripe_set} of session {session} was taken over by another node")]

@@ -12,6 +12,7 @@ mod damage;
 mod failure;
 mod index_room;
 mod listing;
+mod lock_holders;
 mod mark;
 mod names;
 mod opened_files;

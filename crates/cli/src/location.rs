@@ -40,7 +40,8 @@ pub fn store_of_argument(written: Option<&OsStr>) -> anyhow::Result<StoreAddress
                 shown::escaped(bytes)
             )
         }
-        at => Ok(StoreAddress::parse(&bytes[..at.unwrap_or(bytes.len())], NOTHING_BEFORE)?),
+        Some(at) => Ok(StoreAddress::parse(&bytes[..at], NOTHING_BEFORE)?),
+        None => Ok(StoreAddress::parse(bytes, "no store is named: the argument is empty")?),
     }
 }
 
@@ -68,7 +69,7 @@ impl Location {
     /// Refuses the root, which is there as long as its store.
     pub fn refuse_root(&self, deed: &str) -> anyhow::Result<()> {
         if self.path.is_root() {
-            anyhow::bail!("{self}: the root of a store cannot be {deed}; name what lies in it");
+            misuse!("{self}: the root of a store cannot be {deed}; name what lies in it");
         }
         Ok(())
     }

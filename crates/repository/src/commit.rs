@@ -45,7 +45,7 @@ impl Repository {
         mut references: BTreeSet<ContainerId>,
         checkpoints: Vec<(SessionId, u32, u64)>,
     ) -> Result<Committed> {
-        let _room = self.room_to_remove(&changes);
+        let _room = self.room_to_remove(&changes)?;
         for _ in 0..ATTEMPTS {
             self.store.make_durable()?;
             let commit = Commit {
@@ -92,7 +92,7 @@ impl Repository {
     ///
     /// The changes' references are checked before; the client's own list of references is completed.
     pub fn commit_once(&self, mut commit: Commit) -> Result<Committed> {
-        let _room = self.room_to_remove(&commit.changes);
+        let _room = self.room_to_remove(&commit.changes)?;
         let mut references = admit(self, &commit.changes)?;
         references.extend(commit.references);
         commit.references = references.into_iter().collect();

@@ -13,6 +13,9 @@ use crate::lease::Lease;
 use crate::reserve::{Reserve, SharedReserve};
 use crate::{Error, Result};
 
+/// A store has a part of its own in each of no more containers before they are written.
+const MAX_UNWRITTEN_CONTAINERS: usize = 4;
+
 /// The engines of a store whose directory is on this machine.
 #[derive(Clone)]
 pub struct LocalEngines {
@@ -70,10 +73,27 @@ impl Repository {
     }
 
     /// Gives up the reserve, where room is short, for changes that only remove.
-    pub(crate) fn room_to_remove(&self, changes: &[Change]) -> Option<Arc<Reserve>> {
+    pub(crate) fn room_to_remove(&self, changes: &[Change]) -> Result<Option<Arc<Reserve>>> {
         let removes = |change: &Change| matches!(change, Change::Remove { .. } | Change::Forget { .. });
-        let shared = self.shared_reserve.as_ref().filter(|_| !changes.is_empty() && changes.iter().all(removes))?;
-        Some(shared.take())
+        if changes.is_empty() || !changes.iter().all(removes) {
+            return Ok(None);
+        }
+        self.drop_what_finds_no_room()?;
+        Ok(self.shared_reserve.as_ref().map(|shared| shared.take()))
+    }
+
+    /// Content that was put and finds no room on the disk would take the reserve's, and a removal refers to none of it.
+    /// Its writers learn so from their own commits.
+    fn drop_what_finds_no_room(&self) -> Result<()> {
+        let Some(LocalEngines { store, .. }) = &self.local else { return Ok(()) };
+        for _ in 0..MAX_UNWRITTEN_CONTAINERS {
+            match store.make_durable() {
+                // The container has ended with what is in its file.
+                Err(store::Error::Full { .. }) => {}
+                done => return Ok(done?),
+            }
+        }
+        Ok(())
     }
 
     pub fn catalog(&self) -> &dyn Names {

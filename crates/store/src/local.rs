@@ -288,7 +288,13 @@ impl Shared {
     /// Refuses work after a failure.
     fn alive(&self) -> Result<()> {
         match self.failure.get() {
-            Some(why) => Err(Error::Poisoned { why: why.clone() }),
+            Some(why) => {
+                let why = format!(
+                    "no more data is taken since a write or sync failed ({why}); what was confirmed before that is kept; see \
+                     to the disk and begin again"
+                );
+                Err(Error::Poisoned { why })
+            }
             None => Ok(()),
         }
     }

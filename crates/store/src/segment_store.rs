@@ -58,8 +58,9 @@ pub enum Error {
     /// The peer serves another store than the one that was opened.
     #[error("another store is served at {peer} now; begin again")]
     Replaced { peer: String },
-    /// A write failed earlier: data since the last success may be lost, so nothing more is accepted.
-    #[error("the store stopped taking data after an earlier failure: {why}")]
+    /// Data since the last success may be lost, so nothing more is accepted: a write failed earlier, or the node at the
+    /// other end was restarted. `why` is the whole sentence.
+    #[error("{why}")]
     Poisoned { why: String },
 }
 

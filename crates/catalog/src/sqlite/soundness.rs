@@ -64,7 +64,8 @@ fn foreign_content(sql: &Connection, store: StoreId) -> Attempt<Option<String>> 
     }
     let changes = foreign_changes(sql)?;
     if changes > 0 {
-        return Ok(Some(format!("{changes} of its rows were changed by something other than thalweg")));
+        let rows = if changes == 1 { "1 of its rows was".into() } else { format!("{changes} of its rows were") };
+        return Ok(Some(format!("{rows} changed by something other than thalweg")));
     }
     Ok(entry(sql, &StorePath::root())?.is_none().then(|| "it has no root directory".to_owned()))
 }

@@ -45,7 +45,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
         "not_freed_bytes": collected.not_freed_bytes,
     }))?;
     output.summary(format_args!(
-        "freed {}: {} deleted, {} rewritten, {} waiting for older sessions to end",
+        "freed {}: {} deleted, {} rewritten, {} kept for processes that may still read them",
         shown::size(collected.freed_bytes()),
         shown::count(collected.deleted, "container"),
         collected.rewritten,
@@ -54,8 +54,8 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     if collected.waiting > 0 {
         let lease_s = repository::LEASE_MS / 1000;
         output.summary(format!(
-            "what waits is freed by a collection after the commands, jobs and nodes that run now; where none runs, their \
-             leases end within {lease_s} s: collect again then"
+            "collect again to free those: 20 s from now for what a running node had in use, after the end of commands and \
+             jobs that run now, and {lease_s} s after a process was killed"
         ))?;
     }
     if collected.replaced > 0 {
@@ -69,8 +69,8 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
         let open = shown::count(collected.open, "container");
         let bytes = shown::size(collected.open_bytes);
         output.summary(format!(
-            "{open} ({bytes}) left to writers that hold a lease: what is dead there is freed by a collection 30 s after the \
-             writer's last write, or its end"
+            "{open} ({bytes}) still written by a node, command or Python process, and left as they are: collect again 30 s \
+             after its last write, or after its end"
         ))?;
     }
     if collected.short_of_room == 0 {

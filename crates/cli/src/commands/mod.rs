@@ -40,10 +40,17 @@ use crate::shown;
 /// The main thread's claim owner, for commits, not for packing.
 pub const COMMITTER: ClaimOwner = ClaimOwner(0);
 
+/// What else says that the disk is full advises removals.
+const FULL_WITHOUT_RESERVE: &str = "the disk is full, and the store's reserve has no room for this removal either; nothing was removed; remove less at a \
+     time, end what writes to the store, or free some MiB outside of the store, and run it again";
+
 /// Commits changes of names alone.
 pub fn commit_names(repository: &Repository, changes: Vec<Change>) -> anyhow::Result<()> {
-    repository.commit(COMMITTER, changes, Default::default(), Vec::new())?;
-    Ok(())
+    let only_removes = changes.iter().all(|change| matches!(change, Change::Remove { .. } | Change::Forget { .. }));
+    match repository.commit(COMMITTER, changes, Default::default(), Vec::new()) {
+        Err(error) if only_removes && error.is_full() => bail!(FULL_WITHOUT_RESERVE),
+        done => Ok(done.map(drop)?),
+    }
 }
 
 /// [`repository::list`], for callers that may fail in any way.
@@ -85,7 +92,8 @@ pub fn refuse_without_data(
 
 /// What was mended of the journal.
 pub fn journal_is_whole(paths: u64) -> String {
-    format!("the journal had lost {}, and has them again", shown::count(paths, "name"))
+    let them = if paths == 1 { "it" } else { "them" };
+    format!("the journal had lost {}, and has {them} again", shown::count(paths, "name"))
 }
 
 /// A note where the file is longer than its data.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use format::Attributes;
+use catalog::Commit;
+use format::{Attributes, Change};
 use random::Random;
 use repository::{CommitEntry, Draft, Error, FileWriter, Repository, WriteMode};
 use store::ClaimOwner;
@@ -134,4 +135,27 @@ fn no_commit_refers_to_what_another_writers_full_disk_has_dropped() {
     assert_eq!(content(&later, "kept"), &bytes[..9000]);
     assert_eq!(content(&later, "again"), bytes);
     assert_eq!(repository::verify(&later, true, &mut |_| {}).unwrap().damages, []);
+}
+
+/// As a node does for `rm`, while its clients' content waits to be written.
+#[test]
+fn a_removal_goes_well_although_content_that_waits_finds_the_disk_full() {
+    for is_of_client in [true, false] {
+        let world = World::new();
+        let faulty = Arc::new(Faulty::once(world.files.clone(), 0, Fault::Full));
+        let process = world.process_over(faulty.clone(), Box::new(|| ()));
+        process.name(CLAIM_OWNER, &[named("a", WriteMode::Create, draft(&process, 100, b"old"))]).unwrap();
+        let waiting = draft(&process, 101, &Random::new(6).bytes(20_000));
+        faulty.fail_next();
+        let changes = vec![Change::Remove { path: path("a"), recursive: false }];
+        let (session, epoch) = (process.lease().session(), process.lease().epoch());
+        let commit = Commit { session, references: vec![], epoch, changes: changes.clone(), checkpoints: vec![] };
+        match is_of_client {
+            true => process.commit_once(commit).unwrap(),
+            false => process.commit(CLAIM_OWNER, changes, Default::default(), Vec::new()).unwrap(),
+        };
+        assert_eq!(process.catalog().entry(&path("a")).unwrap(), None);
+        let refused = process.name(CLAIM_OWNER, &[named("b", WriteMode::Create, waiting)]).unwrap_err();
+        assert!(refused.is_full(), "its writer is told: {refused}");
+    }
 }

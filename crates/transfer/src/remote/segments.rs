@@ -80,7 +80,8 @@ impl RemoteStore {
     }
 
     fn replaced(&self) -> crate::Error {
-        let why = "another node process answers there now: what was put and not yet durable may be lost";
+        let why = "the node was restarted while this command stored data there; what it had not committed may be lost, what \
+                   it had committed is kept; run it again";
         crate::Error::Unavailable { peer: self.remote.address().to_owned(), why: why.into() }
     }
 
