@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _MIN_BYTES = 32 << 10
 # Requests at an arbitrary offset, from this size on, are read as they are.
 _DIRECT_BYTES = 1 << 20
+# Requests that follow each other are read as they are from this size on, which is read on several threads.
+_DIRECT_FOLLOWING_BYTES = 4 << 20
 
 
 class ReadAhead(BaseCache):  # type: ignore[misc]
@@ -43,7 +45,7 @@ class ReadAhead(BaseCache):  # type: ignore[misc]
             self.hit_count += 1
             return kept[start - kept_start : stop - kept_start]
         self.miss_count += 1
-        if stop - start >= (self.blocksize if follows else _DIRECT_BYTES):
+        if stop - start >= (min(self.blocksize, _DIRECT_FOLLOWING_BYTES) if follows else _DIRECT_BYTES):
             return bytes(self.fetcher(start, stop))
         # The end of the piece, where the request goes on beyond it, is not read again.
         head = memoryview(kept)[start - kept_start :] if kept_start <= start < kept_stop else memoryview(b"")

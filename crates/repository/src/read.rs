@@ -147,7 +147,7 @@ impl Repository {
 /// More than a few only wait for each other: for cores near a store, for connections far from it.
 const THREADS: usize = 8;
 /// A long range is read in such pieces (bytes): some blocks each, so that few are decoded for two.
-const PIECE_BYTES: usize = 4 << 20;
+const PIECE_BYTES: usize = 2 << 20;
 
 impl Repository {
     /// Returns the entry of each name.
