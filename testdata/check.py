@@ -225,6 +225,34 @@ def attributes(fields):
     return f"{['regular', 'directory', 'symlink'][kind]}, mode {mode:o}, {len(extended)} extended"
 
 
+def snapshot(data):
+    fields = Fields(data)
+    assert fields.u16() == 0
+    host = fields.text()
+    sources = fields.list(lambda: (fields.bytes(), fields.path()))
+    tags = fields.list(fields.text)
+    _, names, _, _ = (fields.u64() for _ in range(4))
+    fields.end()
+    assert sources == sorted(sources) and tags == sorted(set(tags))
+    return f"host {host}, {count(len(sources), 'source')}, {count(len(tags), 'tag')}, {count(names, 'name')}"
+
+
+def listing(data):
+    fields, found, last = Fields(data), [], b""
+    while fields.at < len(fields.data):
+        path = fields.path()
+        kind = attributes(fields).split(",")[0]
+        assert path > last
+        last, shown = path, path.decode()
+        if kind == "regular":
+            fields.u64()
+            fields.option(lambda: fields.take(32))
+            file, number, shared = fields.u64(), fields.u64(), fields.u8()
+            shown += f": version {number} of {file}, {['only', 'first', 'again'][shared]}"
+        found.append(shown)
+    return " ".join(found)
+
+
 def version_record(fields):
     return root(fields), fields.u64(), fields.option(lambda: fields.take(32))
 
@@ -418,6 +446,8 @@ def main():
         fields = Fields((FOLDER / name).read_bytes())
         print(f"{name}: {read(fields)}")
         fields.end()
+    print("snapshot.bin:", snapshot((FOLDER / "snapshot.bin").read_bytes()))
+    print("listing.bin:", listing((FOLDER / "listing.bin").read_bytes()))
     print("journal.bin:", journal((FOLDER / "journal.bin").read_bytes()))
     entries, summary_sum = table_run("table.run", store)
     named = sorted((fingerprint[:16], 1, ordinal) for ordinal, (fingerprint, _) in

@@ -1,6 +1,6 @@
 //! The layouts of `format` that stand alone. What is read must be written as something that reads the same.
 
-use format::{Attributes, JournalRecord, Page, Root, Settings};
+use format::{Attributes, JournalRecord, Page, Reader, Root, Settings, SnapshotEntry, SnapshotRecord, Writer};
 
 pub fn page(bytes: &[u8]) {
     if let Ok(page) = Page::decode(bytes) {
@@ -24,6 +24,21 @@ pub fn journal_record(bytes: &[u8]) {
 pub fn attributes(bytes: &[u8]) {
     if let Ok(attributes) = Attributes::decode(bytes) {
         assert_eq!(attributes.encode(), bytes);
+    }
+}
+
+pub fn snapshot(bytes: &[u8]) {
+    if let Ok(snapshot) = SnapshotRecord::decode(bytes) {
+        assert_eq!(SnapshotRecord::decode(&snapshot.encode()), Ok(snapshot));
+    }
+}
+
+pub fn listing(bytes: &[u8]) {
+    let mut from = Reader::new("listing", bytes);
+    while let Ok(entry) = SnapshotEntry::read(&mut from) {
+        let mut to = Writer::new();
+        entry.write(&mut to);
+        assert_eq!(SnapshotEntry::read(&mut Reader::new("listing", &to.finish())), Ok(entry));
     }
 }
 

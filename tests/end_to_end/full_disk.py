@@ -114,7 +114,8 @@ def collect_says_what_a_full_disk_keeps_it_from_freeing(scene, kind):
         folder = scene.new_folder(name)
         (folder / "gone").write_bytes(scene.dice.randbytes(gone << 20))
         (folder / "kept").write_bytes(scene.dice.randbytes(kept << 20))
-        store.command("put", folder, store.at(name))
+        # Files, not a tree, whose snapshot would keep what goes.
+        store.command("put", folder / "gone", folder / "kept", store.at(f"{name}/"))
         store.command("rm", store.at(f"{name}/gone"))
     fill_to_the_last_byte(scene)
     collected = store.told("collect", store.folder, code=3)

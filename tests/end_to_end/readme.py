@@ -26,6 +26,7 @@ def divided(lines):
 
 
 def without_numbers(line):
+    line = re.sub(r"snapshot [0-9a-f]{8}", "snapshot N", line)
     return re.sub(r"\d+(\.\d+)?( [KMG]iB)?", "N", line)
 
 

@@ -56,6 +56,12 @@ impl Location {
         let store = StoreAddress::parse(store, NOTHING_BEFORE)?;
         let into = path.is_empty() || path.ends_with(b"/");
         let path = StorePath::new(path).map_err(|error| UsageError(error.to_string()))?;
+        if repository::is_reserved(&path) && !repository::is_kept_file(&path) {
+            let shown = shown::escaped(bytes);
+            misuse!(
+                "{shown}: stores keep their snapshots there; `thalweg snapshots` lists them, `get --snapshot` fetches one"
+            );
+        }
         Ok(Location { store, path, into })
     }
 

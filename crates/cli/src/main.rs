@@ -4,6 +4,7 @@
 //! and the failures have been named on standard error. Errors are one line that begins with `thalweg:`.
 
 mod byte_size;
+mod calendar;
 mod clock;
 mod commands;
 mod configuration;
@@ -24,7 +25,10 @@ mod retention;
 mod run;
 mod shown;
 mod signals;
+mod snapshot_retention;
+mod snapshots;
 mod streams;
+mod tree_view;
 
 use std::process::ExitCode;
 use std::sync::LazyLock;
@@ -77,6 +81,8 @@ enum Verb {
     Repair(commands::repair::Arguments),
     Collect(commands::collect::Arguments),
     Forget(commands::forget::Arguments),
+    Snapshots(commands::snapshots::Arguments),
+    Tag(commands::tag::Arguments),
     Sessions(commands::sessions::Arguments),
     Recover(commands::recover::Arguments),
     Stats(commands::stats::Arguments),
@@ -164,6 +170,8 @@ fn execute(verb: Verb, configuration: &Configuration, output: &Output) -> anyhow
         Verb::Repair(arguments) => commands::repair::execute(&arguments, output),
         Verb::Collect(arguments) => commands::collect::execute(arguments, output),
         Verb::Forget(arguments) => commands::forget::execute(arguments, output),
+        Verb::Snapshots(arguments) => commands::snapshots::execute(&arguments, output),
+        Verb::Tag(arguments) => commands::tag::execute(&arguments, output),
         Verb::Sessions(arguments) => commands::sessions::execute(arguments, output),
         Verb::Recover(arguments) => commands::recover::execute(arguments, output),
         Verb::Stats(arguments) => commands::stats::execute(arguments, output),

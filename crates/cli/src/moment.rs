@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use catalog::{FileEntry, Names, Version};
 use format::{FileKind, StorePath};
 
+use crate::calendar;
 use crate::clock::now_ns;
 use crate::retention::span_ns;
 
@@ -16,6 +17,12 @@ const SECOND_NS: i64 = 1_000_000_000;
 pub struct CutoffTime(i64);
 
 impl CutoffTime {
+    /// Nanoseconds since 1970.
+    #[cfg(test)]
+    pub fn as_ns(self) -> i64 {
+        self.0
+    }
+
     /// Whether a commit of this time (nanoseconds since 1970) came since.
     pub fn is_before(self, committed_ns: i64) -> bool {
         self.0 <= committed_ns
@@ -70,20 +77,11 @@ impl FromStr for CutoffTime {
     }
 }
 
-/// Days since 1970 of `YYYY-MM-DD`, by eras of 400 years that begin in March.
+/// Days since 1970 of `YYYY-MM-DD`.
 fn day_of(date: &str) -> Option<i64> {
     let mut parts = date.split('-').map(digits);
     let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let days = [31, if is_leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
-    let in_month = *days.get(usize::try_from(month).ok()?.checked_sub(1)?)?;
-    if parts.next().is_some() || !(1..=in_month).contains(&day) || year > 9999 {
-        return None;
-    }
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let day_of_year = (153 * month + 2) / 5 + day - 1;
-    Some(era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468)
+    if parts.next().is_some() { None } else { calendar::day(year, month, day) }
 }
 
 /// Of the day, and whether a second was written.

@@ -10,6 +10,8 @@ pub use ::address::escaped;
 use catalog::{FileEntry, PathSession};
 use format::{Attributes, FileKind, FileTime, StorePath};
 use serde_json::{Map, Value, json};
+
+use crate::calendar;
 pub use transfer::one_line;
 
 pub fn path(path: &StorePath) -> String {
@@ -80,21 +82,9 @@ fn exact_time(time: FileTime) -> String {
 
 fn date_and_time(seconds: i64) -> (String, String) {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let (year, month, day) = civil(days);
+    let (year, month, day) = calendar::date(days);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
     (format!("{year:04}-{month:02}-{day:02}"), format!("{hour:02}:{minute:02}:{second:02}"))
-}
-
-/// Year, month and day of a day since 1970, by eras of 400 years that begin in March.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    (era * 400 + year_of_era + (month <= 2) as i64, month, day)
 }
 
 /// `drwxr-sr-x`.

@@ -43,12 +43,14 @@ mod cli {
     mod secret;
     mod sessions;
     mod snapshot;
+    mod snapshot_verbs;
     mod stale;
     mod stopping;
     mod streams;
     mod tampered;
     mod terms;
     mod trees;
+    mod trees_in_time;
     mod updates;
     mod variables;
     mod versions;

@@ -173,6 +173,11 @@ impl Writer {
         std::mem::take(&mut self.bytes)
     }
 
+    /// Returns what was written so far.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     pub fn len(&self) -> usize {
         self.bytes.len()
     }

@@ -15,6 +15,7 @@ mod manifest;
 mod path;
 mod secret;
 mod settings;
+mod snapshot;
 mod table;
 
 pub use attributes::{Attributes, FileKind, FileTime, FileTimes};
@@ -32,6 +33,10 @@ pub use manifest::{ENTRY_BYTES, Entry, EntryKind, PAGE_HEADER_BYTES, Page, Root,
 pub use path::StorePath;
 pub use secret::{Nonce, Role, SECRET_BYTES, Secret};
 pub use settings::{ChunkerKind, CodecChoice, FingerprintKind, MAX_SETTINGS_BYTES, Settings};
+pub use snapshot::{
+    LinkKind, SNAPSHOT_ATTRIBUTE, SNAPSHOT_DIRECTORY, SnapshotContent, SnapshotEntry, SnapshotRecord,
+    ends_listing_segment, version_fields,
+};
 pub use table::{TABLE_ENTRY_BYTES, TABLE_HEADER_BYTES, TABLE_PREFIX_BYTES, TableEntry, TableHeader};
 
 /// The version this crate writes. Readers accept it and everything older.

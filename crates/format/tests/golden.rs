@@ -9,8 +9,9 @@ use std::process::Command;
 
 use format::{
     Attributes, Change, ChunkerKind, CodecChoice, ContainerId, Entry, EntryKind, FileId, FileKind, FileTime, FileTimes,
-    Fingerprint, FingerprintKind, JournalRecord, Page, Root, Run, SegmentAddress, SessionId, Settings, StoreId,
-    StorePath, VersionId, VersionRecord, page_digest, run_digest,
+    Fingerprint, FingerprintKind, JournalRecord, LinkKind, Page, Reader, Root, Run, SegmentAddress, SessionId,
+    Settings, SnapshotContent, SnapshotEntry, SnapshotRecord, StoreId, StorePath, VersionId, VersionRecord, Writer,
+    page_digest, run_digest,
 };
 
 #[path = "../../../fuzz/src/layouts.rs"]
@@ -96,6 +97,44 @@ fn attributes() -> Attributes {
     }
 }
 
+fn snapshot() -> SnapshotRecord {
+    SnapshotRecord {
+        host: "n7".into(),
+        sources: vec![(b"/home/run1".to_vec(), store_path("run1"))],
+        tags: vec!["nightly".into()],
+        listing_bytes: 300,
+        names: 3,
+        content_bytes: 4000,
+        missing: 1,
+    }
+}
+
+fn listing() -> Vec<SnapshotEntry> {
+    let times = FileTimes { changed: FileTime::default(), ..attributes().times };
+    let regular = || Attributes { times, inode: 0, ..attributes() };
+    let directory = Attributes { kind: FileKind::Directory, mode: 0o755, ..Attributes::default() };
+    let content = |link_kind| {
+        let digest = (link_kind == LinkKind::First).then_some([5; 32]);
+        Some(SnapshotContent { size: 4000, digest, file: FileId(3), number: 2, link_kind })
+    };
+    let listed = |name, attributes, content| SnapshotEntry { path: store_path(name), attributes, content };
+    vec![
+        listed("run1", directory, None),
+        listed("run1/one", regular(), content(LinkKind::First)),
+        listed("run1/same", regular(), content(LinkKind::Again)),
+    ]
+}
+
+fn store_path(text: &str) -> StorePath {
+    StorePath::new(text.as_bytes()).expect("a path")
+}
+
+fn encoded(listing: &[SnapshotEntry]) -> Vec<u8> {
+    let mut to = Writer::new();
+    listing.iter().for_each(|entry| entry.write(&mut to));
+    to.finish()
+}
+
 fn link_attributes() -> Attributes {
     Attributes { kind: FileKind::Symlink, mode: 0o777, target: b"../out.dat".to_vec(), ..Attributes::default() }
 }
@@ -164,13 +203,18 @@ fn golden_files_read_as_the_values_they_were_made_of() {
     for (name, value) in [("attributes.bin", attributes()), ("attributes-link.bin", link_attributes())] {
         assert_eq!(Attributes::decode(&golden(name, &value.encode())), Ok(value), "{name}");
     }
+    assert_eq!(SnapshotRecord::decode(&golden("snapshot.bin", &snapshot().encode())), Ok(snapshot()));
+    let bytes = golden("listing.bin", &encoded(&listing()));
+    let mut from = Reader::new("listing", &bytes);
+    listing().into_iter().for_each(|entry| assert_eq!(SnapshotEntry::read(&mut from), Ok(entry)));
+    from.end().expect("no more entries");
     assert_eq!(JournalRecord::decode(&golden("journal.bin", &record().encode())), Ok(record()));
     let text = golden("store.toml", settings().to_text().as_bytes());
     assert_eq!(Settings::from_text(std::str::from_utf8(&text).expect("TOML is text")), Ok(settings()));
 }
 
 /// Lines that `testdata/check.py` must print, besides finding nothing wrong.
-const FOUND: [&str; 12] = [
+const FOUND: [&str; 14] = [
     "store.toml: format 0, store 00112233445566778899aabbccddeeff",
     "container.twc: container 1, 3 parts and a footer, 5 blocks, 10 segments",
     "torn.twc: container 1, 2 parts and no footer, 3 blocks, 7 segments, then 1713 bytes that are no whole part",
@@ -180,6 +224,8 @@ const FOUND: [&str; 12] = [
     "page-interior.bin: level 1, 8589961292 bytes: page 1:7 page 1:7",
     "journal.bin: sequence 42, session 9, 3 numbers: write write write make link remove rename attributes forget",
     "attributes.bin: regular, mode 640, 2 extended",
+    "snapshot.bin: host n7, 1 source, 1 tag, 3 names",
+    "listing.bin: run1 run1/one: version 2 of 3, first run1/same: version 2 of 3, again",
     "table.run: 10 entries, all found by fences and filter",
     "table-runs.bin: 1 run: 0000000000000001",
     "frames: ",
@@ -215,6 +261,12 @@ fn mutated_journal_records_are_refused_or_read() {
 fn mutated_attributes_are_refused_or_read() {
     let names = ["attributes.bin", "attributes-link.bin"];
     mutation::fuzz(&names, mutation::INPUTS, MAX_BYTES, layouts::attributes);
+}
+
+#[test]
+fn mutated_snapshots_are_refused_or_read() {
+    mutation::fuzz(&["snapshot.bin"], mutation::INPUTS, MAX_BYTES, layouts::snapshot);
+    mutation::fuzz(&["listing.bin"], mutation::INPUTS, MAX_BYTES, layouts::listing);
 }
 
 #[test]

@@ -4,6 +4,8 @@ use std::fmt;
 
 use format::StorePath;
 
+use crate::snapshot::is_snapshot;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
@@ -66,6 +68,11 @@ impl fmt::Display for LostManifests {
         )?;
         for (at, LostManifest { path, version, is_newest, .. }) in self.0.iter().take(MAX_NAMED).enumerate() {
             let and = if at == 0 { "" } else { "," };
+            if is_snapshot(path) {
+                let id = String::from_utf8_lossy(path.name());
+                write!(f, "{and} `thalweg forget STORE:: --snapshot {id}` (it is a snapshot)")?;
+                continue;
+            }
             match is_newest {
                 true => write!(f, "{and} `thalweg rm STORE::{path}` (it is the newest version)")?,
                 false => write!(f, "{and} `thalweg forget STORE::{path} --version {version}`")?,

@@ -35,6 +35,7 @@ mod repository;
 mod reserve;
 mod scan;
 mod session;
+mod snapshot;
 mod statistics;
 mod tree;
 mod unneeded;
@@ -54,6 +55,9 @@ pub use repository::{LocalEngines, Repository};
 pub use session::{
     Budget, Clock, DurableUpTo, PublishedVersion, Source, StripeOwner, StripeOwnerOptions, WriteOrigin,
     checkpointed_data, checkpointed_size, data_bytes, publish, recover, unfinished,
+};
+pub use snapshot::{
+    DraftEntry, SnapshotDraft, SnapshotEntries, SnapshotOrigin, SnapshotReport, TreeSnapshot, is_kept_file, is_reserved,
 };
 pub use statistics::{FileStatistics, StoreFigures, file_statistics, store_statistics};
 pub use tree::{Builder, BuiltManifest};

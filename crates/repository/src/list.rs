@@ -3,11 +3,30 @@
 use catalog::{FileEntry, Names};
 use format::StorePath;
 
+use crate::snapshot::is_reserved;
+
 /// Names asked of the catalog at a time.
 const LISTED_AT_ONCE: usize = 4096;
 
-/// Hands over what lies in a directory, or all below it, in byte order, a batch at a time.
+/// Hands over what lies in a directory, or all below it, in byte order, a batch at a time; of the root without the store's
+/// own directory of snapshots.
 pub fn list<E: From<catalog::Error>>(
+    catalog: &dyn Names,
+    directory: &StorePath,
+    recursive: bool,
+    mut take: impl FnMut(Vec<(StorePath, FileEntry)>) -> Result<(), E>,
+) -> Result<(), E> {
+    let is_root = directory.is_root();
+    list_everything(catalog, directory, recursive, |mut listed| {
+        if is_root {
+            listed.retain(|(path, _)| !is_reserved(path));
+        }
+        take(listed)
+    })
+}
+
+/// As `list`, with that directory.
+pub(crate) fn list_everything<E: From<catalog::Error>>(
     catalog: &dyn Names,
     directory: &StorePath,
     recursive: bool,

@@ -6,9 +6,9 @@ use catalog::{FileEntry, Version};
 use format::{ContainerId, LostSegment, Root, Run, SegmentAddress, StorePath};
 
 use crate::error::{LostManifest, LostManifests};
-use crate::list::list;
+use crate::list::list_everything;
 use crate::repair::is_damage;
-use crate::tree::collect_runs;
+use crate::tree::{PageSet, collect_new_runs};
 use crate::{Error, Repository, Result};
 
 /// Roots fetched from the catalog at a time.
@@ -26,12 +26,13 @@ impl LiveBitmap {
     /// Marks every segment that a kept version or a checkpoint needs, manifests included.
     pub fn of_catalog(repository: &Repository) -> Result<Self> {
         let (mut marks, mut lost, mut after) = (LiveBitmap::default(), Vec::new(), 0);
+        let mut walked = PageSet::new();
         loop {
             let roots = repository.local_catalog()?.roots(after, ROOTS_AT_ONCE)?;
             let Some((last, _)) = roots.last() else { break };
             after = *last;
             for (_, root) in roots {
-                match collect_runs(repository, &root, &mut |run| marks.mark(run)) {
+                match collect_new_runs(repository, &root, &mut walked, &mut |run, _| marks.mark(run)) {
                     Err(error) if is_damage(&error) => lost.push((root, error)),
                     other => other?,
                 }
@@ -77,6 +78,23 @@ impl LiveBitmap {
         word.is_some_and(|word| word >> (ordinal % 64) & 1 == 1)
     }
 
+    /// Marks what `other` has and `left_out` has not; counts no references.
+    pub fn add(&mut self, other: &LiveBitmap, left_out: &LiveBitmap) {
+        for (container, theirs) in &other.containers {
+            let ours = self.containers.entry(*container).or_default();
+            ours.resize(ours.len().max(theirs.len()), 0);
+            let left_out = left_out.containers.get(container).map_or(&[][..], |bits| bits);
+            for (at, bits) in theirs.iter().enumerate() {
+                ours[at] |= bits & !left_out.get(at).copied().unwrap_or(0);
+            }
+        }
+    }
+
+    /// Returns whether all segments of the run are marked.
+    pub fn holds_all(&self, run: Run) -> bool {
+        run.addresses().all(|address| self.holds(address))
+    }
+
     /// Returns every container with a mark.
     pub fn containers(&self) -> impl Iterator<Item = ContainerId> + '_ {
         self.containers.keys().copied()
@@ -118,7 +136,7 @@ fn lost_manifests(repository: &Repository, mut lost: Vec<(Root, Error)>) -> Erro
 }
 
 fn each_version(repository: &Repository, visit: &mut dyn FnMut(&StorePath, &FileEntry, &Version)) -> Result<()> {
-    list(repository.catalog(), &StorePath::root(), true, |listed| {
+    list_everything(repository.catalog(), &StorePath::root(), true, |listed| {
         for (path, entry) in listed.iter().filter(|(_, entry)| entry.head.is_some()) {
             repository.catalog.versions(path)?.iter().for_each(|version| visit(path, entry, version));
         }

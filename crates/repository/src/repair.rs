@@ -11,8 +11,9 @@ use crate::agreement::JournalComparison;
 use crate::comparison::Difference;
 use crate::divergence::{check_containers, refusal};
 use crate::equal_content::heal_from_equal_content;
-use crate::list::list;
+use crate::list::list_everything;
 use crate::mismatch::UNKNOWN;
+use crate::snapshot::{self, is_snapshot};
 use crate::tree::{collect_runs, entries_in};
 use crate::verify::versions_of;
 use crate::{Error, LocalEngines, Repository, Result};
@@ -110,16 +111,23 @@ fn read_all(repository: &Repository) -> Result<RepairReport> {
     Ok(repaired)
 }
 
+/// Visits the versions of files, and then the snapshots that share them.
 pub(crate) fn each_version(
     repository: &Repository,
     visit: &mut dyn FnMut(&StorePath, &Version) -> Result<()>,
 ) -> Result<()> {
-    list(repository.catalog(), &StorePath::root(), true, |listed| {
-        let mut files = listed.iter().filter(|(_, entry)| entry.head.is_some());
-        files.try_for_each(|(path, _)| {
-            versions_of(repository, path)?.iter().try_for_each(|version| visit(path, version))
-        })
-    })
+    for of_snapshots in [false, true] {
+        list_everything(repository.catalog(), &StorePath::root(), true, |listed| {
+            let files = listed.iter().filter(|(_, entry)| entry.head.is_some());
+            files.filter(|(path, _)| is_snapshot(path) == of_snapshots).try_for_each(|(path, _)| {
+                versions_of(repository, path)?.iter().try_for_each(|version| visit(path, version))
+            })
+        })?;
+        if !snapshot::exist(repository)? {
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn read_version(repository: &Repository, path: &StorePath, version: &Version, lost: &mut Vec<LostRange>) -> Result<()> {

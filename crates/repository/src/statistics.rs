@@ -1,12 +1,12 @@
 //! Statistics of a store and of a file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use format::{EntryKind, Root, Run};
 
 use crate::marks::{LiveBitmap, named};
-use crate::tree::entries_in;
-use crate::{LocalEngines, Repository, Result};
+use crate::tree::{PageSet, collect_new_runs, entries_in};
+use crate::{LocalEngines, Repository, Result, TreeSnapshot};
 
 /// Roots fetched from the catalog at a time.
 const ROOTS_AT_ONCE: usize = 4096;
@@ -50,22 +50,33 @@ pub struct FileStatistics {
 /// Figures of the whole store. Walks every kept manifest; reads no content.
 pub fn store_statistics(repository: &Repository) -> Result<StoreFigures> {
     let known = repository.local_catalog()?.statistics()?;
+    let snapshots = repository.snapshots()?;
+    let by_root: HashMap<Vec<u8>, &TreeSnapshot> =
+        snapshots.iter().map(|snapshot| (snapshot.root(), snapshot)).collect();
     let mut marks = LiveBitmap::default();
+    let mut kept = KeptContents::default();
     let mut after = 0;
     loop {
         let roots = repository.local_catalog()?.roots(after, ROOTS_AT_ONCE)?;
         let Some((last, _)) = roots.last() else { break };
         after = *last;
         for (_, root) in &roots {
-            mark_content(repository, root, &mut marks).map_err(|error| named(repository, root, error))?;
+            let snapshot = if by_root.is_empty() { None } else { by_root.get(&root.encode()) };
+            match snapshot {
+                Some(snapshot) => kept.add(repository, root, snapshot),
+                None => mark_content(repository, root, &mut marks),
+            }
+            .map_err(|error| named(repository, root, error))?;
         }
     }
+    let segments = marks.references;
+    marks.add(&kept.runs, &kept.listings);
     let mut figures = StoreFigures {
-        logical_bytes: known.logical_bytes,
+        logical_bytes: known.logical_bytes.saturating_sub(snapshots.iter().map(TreeSnapshot::size).sum()),
         stored_bytes: known.container_bytes + open_bytes(repository)?,
-        segments: marks.references,
+        segments,
         containers: known.live_containers,
-        files: known.files,
+        files: known.files.saturating_sub(snapshots.len() as u64),
         table_memory_bytes: repository.local.as_ref().map_or(0, |local| local.store.table_memory_bytes() as u64),
         ..StoreFigures::default()
     };
@@ -76,6 +87,31 @@ pub fn store_statistics(repository: &Repository) -> Result<StoreFigures> {
         figures.unique_bytes += entries.iter().map(|entry| entry.bytes as u64).sum::<u64>();
     }
     Ok(figures)
+}
+
+/// What snapshots keep.
+#[derive(Default)]
+struct KeptContents {
+    walked: PageSet,
+    runs: LiveBitmap,
+    listings: LiveBitmap,
+}
+
+impl KeptContents {
+    fn add(&mut self, repository: &Repository, root: &Root, snapshot: &TreeSnapshot) -> Result<()> {
+        let runs = &mut self.runs;
+        collect_new_runs(repository, root, &mut self.walked, &mut |run, is_page| {
+            if !is_page {
+                runs.mark(run);
+            }
+        })?;
+        entries_in(repository, root, 0..snapshot.facts.listing_bytes, &mut |_, entry| {
+            if let EntryKind::Data { run, .. } = entry.kind {
+                self.listings.mark(run);
+            }
+            Ok(())
+        })
+    }
 }
 
 /// Returns the length of the containers that are being written now, which the catalog does not know yet (bytes).

@@ -4,14 +4,17 @@
 use std::collections::{HashMap, HashSet};
 
 use catalog::{ContainerRecord, ContainerState, Version};
-use format::{ContainerId, JournalRecord, LostSegment, Run, SegmentAddress, StorePath};
+use format::{
+    ContainerId, EntryKind, JournalRecord, LostSegment, Page, Root, Run, SegmentAddress, StorePath, VersionRecord,
+};
 use store::{LocalStore, Report};
 
 use crate::comparison::compare;
 use crate::marks::LiveBitmap;
 use crate::repair::{each_version, is_damage};
 use crate::scan::Scan;
-use crate::tree::collect_runs;
+use crate::snapshot;
+use crate::tree::{collect_runs, entries_in};
 use crate::{Repository, Result};
 
 /// Differences between catalog and journal that are named; more are counted.
@@ -329,6 +332,16 @@ fn damages_of(record: &ContainerRecord, report: Report, lost: &LostSegments) -> 
     damages.into_iter().map(named).collect()
 }
 
+/// The check of all versions.
+struct VersionCheck<'a> {
+    repository: &'a Repository,
+    data: bool,
+    lost: &'a LostSegments,
+    /// What whole versions have: of snapshots, which share nearly all of it, only the rest is checked.
+    checked: LiveBitmap,
+    has_snapshots: bool,
+}
+
 fn check_versions(
     repository: &Repository,
     data: bool,
@@ -336,17 +349,64 @@ fn check_versions(
     verified: &mut VerifyReport,
     progress: &mut dyn FnMut(u64),
 ) -> Result<()> {
-    each_version(repository, &mut |path, version| {
+    let has_snapshots = snapshot::exist(repository)?;
+    let mut check = VersionCheck { repository, data, lost, checked: LiveBitmap::default(), has_snapshots };
+    each_version(repository, &mut |path, version| check.version(path, version, verified, progress))
+}
+
+impl VersionCheck<'_> {
+    fn version(
+        &mut self,
+        path: &StorePath,
+        version: &Version,
+        verified: &mut VerifyReport,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        let (repository, is_snapshot) = (self.repository, snapshot::is_snapshot(path));
         verified.versions += 1;
-        let checked = check_version(repository, version, data, lost, verified, progress);
-        if let Some(why) = checked.unwrap_or_else(|error| Some(error.reason()))
-            && is_kept(repository, path, version.number)?
-        {
-            let path = path.clone();
-            verified.damages.push(Damage::Version { path, version: version.number, why });
+        let checked = match is_snapshot {
+            true => self.snapshot(version, verified, progress),
+            false => check_version(repository, version, self.data, self.lost, verified, progress),
+        };
+        match checked.unwrap_or_else(|error| Some(error.reason())) {
+            Some(why) if is_kept(repository, path, version.number)? => {
+                let path = path.clone();
+                verified.damages.push(Damage::Version { path, version: version.number, why });
+            }
+            None if self.has_snapshots && !is_snapshot => {
+                collect_runs(repository, &version.record.root, &mut |run| self.checked.mark(run))?;
+            }
+            _ => {}
         }
         Ok(())
-    })
+    }
+
+    /// Checks what no version had that was checked before.
+    fn snapshot(
+        &mut self,
+        version: &Version,
+        verified: &mut VerifyReport,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Option<String>> {
+        let (repository, record) = (self.repository, &version.record);
+        let mut unchecked = Vec::new();
+        entries_in(repository, &record.root, 0..record.size, &mut |_, entry| {
+            match entry.kind {
+                EntryKind::Data { run, .. } if !self.checked.holds_all(run) => unchecked.push(entry),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        let page = Page { level: 0, entries: unchecked };
+        let (root, size) = (Root::Inline(page.encode()), page.length());
+        let record = VersionRecord { root, size, content: None };
+        let rest = Version { record, ..version.clone() };
+        let checked = check_version(repository, &rest, self.data, self.lost, verified, progress)?;
+        if checked.is_none() {
+            collect_runs(repository, &rest.record.root, &mut |run| self.checked.mark(run))?;
+        }
+        Ok(checked)
+    }
 }
 
 /// None of a name that was removed since it was listed.

@@ -22,6 +22,8 @@ mod lying_stores;
 mod rebuilding;
 #[path = "repository/sessions.rs"]
 mod sessions;
+#[path = "repository/snapshots.rs"]
+mod snapshots;
 #[path = "repository/stripe_owner_histories.rs"]
 mod stripe_owner_histories;
 #[path = "repository/stripe_sets.rs"]

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use anyhow::{Context, bail};
+use catalog::FileEntry;
 use repository::{Access, Repository};
 
 use crate::failure::misuse;
@@ -10,6 +11,7 @@ use crate::get::{Range, print};
 use crate::location::Location;
 use crate::opening::open_store;
 use crate::output::Output;
+use crate::tree_view::ViewArguments;
 
 /// Print files, one after the other
 #[derive(clap::Args)]
@@ -18,6 +20,8 @@ pub struct Arguments {
     /// The files, each STORE::PATH
     #[arg(required = true, value_name = "STORE::PATH")]
     locations: Vec<OsString>,
+    #[command(flatten)]
+    view: ViewArguments,
 }
 
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
@@ -26,14 +30,15 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     }
     let locations = Location::parse_all(&arguments.locations)?;
     let repository = open_store(&locations[0].store, Access::Read)?;
-    let done = locations.iter().try_for_each(|location| print_one(&repository, location, output));
+    let done = locations.iter().try_for_each(|location| {
+        let entry = arguments.view.open(&repository, &location.path)?.expect(location)?;
+        print_one(&repository, location, &entry, output)
+    });
     repository.close()?;
     done
 }
 
-fn print_one(repository: &Repository, location: &Location, output: &Output) -> anyhow::Result<()> {
-    let entry = repository.catalog().entry(&location.path)?;
-    let entry = entry.with_context(|| format!("{location}: no such file or directory in the store"))?;
+fn print_one(repository: &Repository, location: &Location, entry: &FileEntry, output: &Output) -> anyhow::Result<()> {
     let Some(head) = &entry.head else { bail!("{location}: only regular files can be printed") };
     print(repository, &head.record, Range::WHOLE, output).with_context(|| location.to_string())?;
     Ok(())

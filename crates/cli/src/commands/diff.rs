@@ -1,24 +1,22 @@
 //! `thalweg diff`: what two trees of a store, or one at two times, have different.
 
 use std::cmp::Ordering;
-use std::collections::VecDeque;
 use std::ffi::OsString;
 
 use anyhow::Context;
-use catalog::{FileEntry, Names};
-use format::{Attributes, FileKind, FileTimes, StorePath, VersionRecord};
+use catalog::FileEntry;
+use format::{Attributes, FileKind, FileTimes, VersionRecord};
 use repository::{Access, Repository};
 use serde_json::Value;
 
 use crate::failure::{Incomplete, misuse};
 use crate::location::Location;
-use crate::moment::{self, CutoffTime, with_version};
+use crate::moment::{CutoffTime, with_version};
 use crate::opening::open_store;
 use crate::output::{Array, Output};
 use crate::shown;
+use crate::tree_view::TreeView;
 
-/// Names asked of the catalog at a time.
-const LISTED_AT_ONCE: usize = 4096;
 /// Read at a time of files that have to be compared byte for byte.
 const READ_BYTES: usize = 1 << 20;
 
@@ -28,11 +26,12 @@ const READ_BYTES: usize = 1 << 20;
     after_help = "A line for each name, from the compared directories on: `+` only the second has it, `-` only the first has \
                         it, M other content, T another kind, and with --metadata U for other mode, owner, times, target or \
                         extended attributes. Contents are compared by their digests; only files without one are read.\n\n\
-                        With one place and one --at (or --version), what was then is compared with what is now. Names are those \
-                        of today at any time: files without a version of that time are missing there.\n\n\
+                        With one place and one --at, --snapshot or --version, what was then is compared with what is now. \
+                        With --at, names are those of today: files without a version of that time are missing there.\n\n\
                         Exits with 0 whether there are differences or not, with --exit-code with 3 if there are.\n\n\
                         Example: thalweg diff /scratch/st::run1 /scratch/st::run2\n\
-                        Example: thalweg diff /scratch/st::run1 --at 12h"
+                        Example: thalweg diff /scratch/st::run1 --at 12h\n\
+                        Example: thalweg diff /scratch/st::run1 --snapshot 1f2e3d4c --snapshot latest"
 )]
 pub struct Arguments {
     /// The first place, and the second (without: the same), each STORE::PATH
@@ -41,6 +40,9 @@ pub struct Arguments {
     /// Files as they were then: of the first place, and given twice of the second, too
     #[arg(long, value_name = "TIME", conflicts_with = "version")]
     at: Vec<CutoffTime>,
+    /// The first place as this snapshot has it; given twice the second, too
+    #[arg(long, value_name = "ID", conflicts_with_all = ["at", "version"])]
+    snapshot: Vec<String>,
     /// This version of the first file; given twice of the second, too
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     version: Vec<u64>,
@@ -54,9 +56,9 @@ pub struct Arguments {
 
 /// One of the two.
 struct Side<'a> {
-    catalog: &'a dyn Names,
+    repository: &'a Repository,
     location: &'a Location,
-    at: Option<CutoffTime>,
+    view: TreeView<'a>,
     version: Option<u64>,
 }
 
@@ -105,19 +107,16 @@ struct Comparison<'a> {
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let locations = Location::parse_all(&arguments.locations)?;
     let (first, second) = (&locations[0], locations.last().unwrap_or(&locations[0]));
-    if arguments.at.len() > 2 || arguments.version.len() > 2 {
-        misuse!("two sides are compared: --at and --version are given twice at most");
+    let Arguments { at, snapshot, version, .. } = arguments;
+    if at.len().max(snapshot.len()).max(version.len()) > 2 {
+        misuse!("two sides are compared: --at, --snapshot and --version are given twice at most");
     }
-    if locations.len() == 1 && arguments.at.is_empty() && arguments.version.is_empty() {
-        misuse!("{first}: with what is it to be compared? Name a second place, --at TIME or --version N");
+    if locations.len() == 1 && at.is_empty() && snapshot.is_empty() && version.is_empty() {
+        misuse!(
+            "{first}: with what is it to be compared? Name a second place, --at TIME, --snapshot ID or --version N"
+        );
     }
     let repository = open_store(&first.store, Access::Read)?;
-    let side = |location, number: usize| Side {
-        catalog: repository.catalog(),
-        location,
-        at: arguments.at.get(number).copied(),
-        version: arguments.version.get(number).copied(),
-    };
     let (array, with_metadata) = (output.array(), arguments.metadata);
     let repository_ = &*repository;
     let mut comparison = Comparison {
@@ -129,7 +128,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
         added_bytes: 0,
         removed_bytes: 0,
     };
-    comparison.run(&side(first, 0), &side(second, 1))?;
+    comparison.run(&Side::of(&repository, first, arguments, 0)?, &Side::of(&repository, second, arguments, 1)?)?;
     let line = comparison.line();
     let differences: u64 = comparison.counts.iter().sum();
     comparison.array.finish()?;
@@ -142,64 +141,32 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     }
 }
 
-impl Side<'_> {
+impl<'a> Side<'a> {
+    /// The first of the two is number 0.
+    fn of(
+        repository: &'a Repository,
+        location: &'a Location,
+        arguments: &Arguments,
+        number: usize,
+    ) -> anyhow::Result<Self> {
+        let snapshot = arguments.snapshot.get(number).map(String::as_str);
+        let at = arguments.at.get(number).copied();
+        let view = TreeView::of_snapshot(repository, snapshot, &location.path, at)?;
+        Ok(Side { repository, location, view, version: arguments.version.get(number).copied() })
+    }
+
     fn root(&self) -> anyhow::Result<FileEntry> {
         let location = self.location;
-        let entry = self.catalog.entry(&location.path)?;
-        let entry = entry.with_context(|| format!("{location}: no such file or directory in the store"))?;
-        if let Some(number) = self.version {
-            if entry.attributes.kind != FileKind::Regular {
-                misuse!("{location}: --version is for regular files");
-            }
-            let version = self.catalog.versions(&location.path)?.into_iter().find(|version| version.number == number);
-            let version = version
-                .with_context(|| format!("{location}: there is no version {number}; `thalweg stat` lists them"))?;
-            return Ok(with_version(entry, version));
+        let entry = self.view.expect(location)?;
+        let Some(number) = self.version else { return Ok(entry) };
+        if entry.attributes.kind != FileKind::Regular {
+            misuse!("{location}: --version is for regular files");
         }
-        match self.at {
-            Some(at) => moment::expect(at.entry(self.catalog, &location.path, entry)?, location),
-            None => Ok(entry),
-        }
-    }
-
-    fn below(&self) -> Below<'_> {
-        Below { side: self, after: None, listed: VecDeque::new(), is_last: false }
-    }
-}
-
-/// What lies below a directory, name by name in byte order.
-struct Below<'a> {
-    side: &'a Side<'a>,
-    after: Option<StorePath>,
-    listed: VecDeque<(StorePath, FileEntry)>,
-    is_last: bool,
-}
-
-/// A path from the compared directory on.
-type Named = (Vec<u8>, FileEntry);
-
-impl Below<'_> {
-    fn next(&mut self) -> anyhow::Result<Option<Named>> {
-        loop {
-            if let Some((path, entry)) = self.listed.pop_front() {
-                let entry = match self.side.at {
-                    Some(at) => at.entry(self.side.catalog, &path, entry)?,
-                    None => Some(entry),
-                };
-                let Some(entry) = entry else { continue };
-                let base = &self.side.location.path;
-                let below = path.below(base).with_context(|| format!("{path}: was listed below {base}"))?;
-                return Ok(Some((below.to_vec(), entry)));
-            }
-            if self.is_last {
-                return Ok(None);
-            }
-            let directory = &self.side.location.path;
-            let listed = self.side.catalog.list(directory, true, self.after.as_ref(), LISTED_AT_ONCE)?;
-            self.is_last = listed.len() < LISTED_AT_ONCE;
-            self.after = listed.last().map(|(path, _)| path.clone());
-            self.listed = listed.into();
-        }
+        let versions = self.repository.catalog().versions(&location.path)?;
+        let version = versions.into_iter().find(|version| version.number == number);
+        let version =
+            version.with_context(|| format!("{location}: there is no version {number}; `thalweg stat` lists them"))?;
+        Ok(with_version(entry, version))
     }
 }
 
@@ -210,7 +177,8 @@ impl Comparison<'_> {
         if !is_directory(&one) || !is_directory(&other) {
             return self.both(second.location.path.name(), &one, &other);
         }
-        let (mut left, mut right) = (first.below(), second.below());
+        let (mut left, mut right) =
+            (first.view.below(&first.location.path)?, second.view.below(&second.location.path)?);
         let (mut one, mut other) = (left.next()?, right.next()?);
         loop {
             let order = match (&one, &other) {

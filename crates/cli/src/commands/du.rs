@@ -3,17 +3,16 @@
 use std::collections::HashSet;
 use std::ffi::OsString;
 
-use anyhow::Context;
 use catalog::FileEntry;
 use format::{FileId, FileKind, StorePath};
 use repository::{Access, Repository};
 use serde_json::Value;
 
-use super::list;
 use crate::location::Location;
 use crate::opening::open_store;
 use crate::output::{Array, Output};
 use crate::shown;
+use crate::tree_view::ViewArguments;
 
 /// Show how many bytes the newest versions of files have, for each directory with all below it
 #[derive(clap::Args)]
@@ -31,6 +30,8 @@ pub struct Arguments {
     /// Only the sum of each place
     #[arg(long, short)]
     summarize: bool,
+    #[command(flatten)]
+    view: ViewArguments,
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
@@ -58,12 +59,12 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
 
 impl Sums<'_> {
     fn location(&mut self, repository: &Repository, location: &Location) -> anyhow::Result<()> {
-        let entry = repository.catalog().entry(&location.path)?;
-        let entry = entry.with_context(|| format!("{location}: no such file or directory in the store"))?;
+        let view = self.arguments.view.open(repository, &location.path)?;
+        let entry = view.expect(location)?;
         self.open.push((location.path.clone(), 0));
         self.add(&location.path, &entry);
         if entry.attributes.kind == FileKind::Directory {
-            list(repository.catalog(), &location.path, true, |entries| {
+            view.list(&location.path, true, |entries| {
                 entries.iter().try_for_each(|(path, entry)| self.step(path, entry))
             })?;
         }

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 
-use anyhow::Context;
 use catalog::FileEntry;
 use clap::ValueEnum;
 use format::{FileKind, StorePath};
@@ -10,13 +9,13 @@ use glob::Pattern;
 use repository::Access;
 use serde_json::Value;
 
-use super::list;
 use crate::byte_size;
 use crate::location::Location;
 use crate::moment::CutoffTime;
 use crate::opening::open_store;
 use crate::output::{Array, Output};
 use crate::shown;
+use crate::tree_view::ViewArguments;
 
 /// Find names below a directory
 #[derive(clap::Args)]
@@ -38,6 +37,8 @@ pub struct Arguments {
     /// Files whose newest version was committed since: 2026-11-21, or 12h for the last 12 hours
     #[arg(long, value_name = "TIME")]
     since: Option<CutoffTime>,
+    #[command(flatten)]
+    view: ViewArguments,
 }
 
 /// The root alone has an empty name.
@@ -73,17 +74,15 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let location = Location::parse(&arguments.location)?;
     let repository = open_store(&location.store, Access::Read)?;
     let mut array = output.array();
-    let entry = repository.catalog().entry(&location.path)?;
-    let entry = entry.with_context(|| format!("{location}: no such file or directory in the store"))?;
+    let view = arguments.view.open(&repository, &location.path)?;
+    let entry = view.expect(&location)?;
     let mut take = |path: &StorePath, entry: &FileEntry| match arguments.holds(path, entry) {
         true => print(&location, path, entry, &mut array, output),
         false => Ok(()),
     };
     take(&location.path, &entry)?;
     if entry.attributes.kind == FileKind::Directory {
-        list(repository.catalog(), &location.path, true, |entries| {
-            entries.iter().try_for_each(|(path, entry)| take(path, entry))
-        })?;
+        view.list(&location.path, true, |entries| entries.iter().try_for_each(|(path, entry)| take(path, entry)))?;
     }
     array.finish()?;
     repository.close()?;

@@ -1,4 +1,6 @@
-//! `thalweg forget`: drops old versions by a rule. The space comes back with `thalweg collect`.
+//! `thalweg forget`: drops old versions and snapshots by rules. The space comes back with `thalweg collect`.
+
+mod snapshots;
 
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
@@ -17,12 +19,15 @@ use crate::opening::open_store;
 use crate::output::Output;
 use crate::retention::Retention;
 use crate::shown;
+use crate::snapshot_retention::SnapshotRetention;
 
-/// Drop old versions of a file, or of all files below a directory
+/// Drop old versions of a file or of all files below a directory, or snapshots
 #[derive(clap::Args)]
 #[command(after_help = "A version stays if any of the rules keeps it; the newest always stays. \
                         Units are s, m, h, d, w and y.\n\n\
-                        Example: thalweg forget /scratch/st::run1 --keep last=3,within=30d")]
+                        Example: thalweg forget /scratch/st::run1 --keep last=3,within=30d\n\
+                        Example: thalweg forget /scratch/st::run1 --snapshot 1f2e3d4c\n\
+                        Example: thalweg forget /scratch/st:: -n --keep-snapshots daily=7,weekly=5,monthly=12,tag=published")]
 pub struct Arguments {
     /// A file or directory, STORE::PATH
     #[arg(required = true, value_name = "STORE::PATH")]
@@ -33,24 +38,53 @@ pub struct Arguments {
     /// This version of one file, which must not be the newest (repeatable)
     #[arg(long, value_name = "N", conflicts_with = "keep", value_parser = clap::value_parser!(u64).range(1..))]
     version: Vec<u64>,
+    /// This snapshot of the place, by the beginning of its name (repeatable); no file and no version goes, but for those that
+    /// had left the place and were kept for snapshots
+    #[arg(long, value_name = "ID", conflicts_with_all = ["keep", "version"])]
+    snapshot: Vec<String>,
+    /// All snapshots of the place but those that a rule keeps: last=N, the newest of each of the last N hours, days … that have
+    /// any with hourly=N, daily=N, weekly=N, monthly=N, yearly=N, within=SPAN, tag=NAME, several with commas between; of each
+    /// tree the newest stays, and the newest that is complete
+    #[arg(long, value_name = "RULES", conflicts_with_all = ["keep", "version", "snapshot"])]
+    keep_snapshots: Option<SnapshotRetention>,
+    /// Only say what would go
+    #[arg(long, short = 'n')]
+    dry_run: bool,
 }
 
 /// Changes committed at once.
 const BATCH: usize = 4096;
 
+fn access(is_dry_run: bool) -> Access {
+    if is_dry_run { Access::Read } else { Access::Remove }
+}
+
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let location = Location::parse(&arguments.location)?;
+    match &arguments.keep_snapshots {
+        Some(rules) => return snapshots::by_rules(&location, rules, arguments.dry_run, output),
+        None if !arguments.snapshot.is_empty() => {
+            return snapshots::by_name(&location, &arguments.snapshot, arguments.dry_run, output);
+        }
+        None => {}
+    }
     if arguments.keep.is_none() && arguments.version.is_empty() {
         misuse!(
-            "{location}: say what to keep, as in --keep last=3,within=30d, or drop single versions with --version N"
+            "{location}: say what to keep, as in --keep last=3,within=30d or --keep-snapshots daily=7, or drop single ones \
+             with --version N or --snapshot ID"
         );
     }
-    let repository = open_store(&location.store, Access::Remove)?;
+    let repository = open_store(&location.store, access(arguments.dry_run))?;
     let Some(entry) = repository.catalog().entry(&location.path)? else {
         bail!("{location}: no such file or directory in the store");
     };
-    let mut forgetting =
-        Forgetting { repository: &repository, seen: HashSet::new(), forgotten: Vec::new(), versions: 0 };
+    let mut forgetting = Forgetting {
+        repository: &repository,
+        is_dry_run: arguments.dry_run,
+        seen: HashSet::new(),
+        forgotten: Vec::new(),
+        versions: 0,
+    };
     match &arguments.keep {
         _ if !arguments.version.is_empty() => forgetting.these(&location, &entry, &arguments.version)?,
         Some(keep) => forgetting.run(&location.path, &entry, keep)?,
@@ -59,7 +93,8 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let Forgetting { forgotten, versions, .. } = forgetting;
     repository.close()?;
     output.summary(format_args!(
-        "forgot {} of {}",
+        "{} {} of {}",
+        if arguments.dry_run { "would forget" } else { "forgot" },
         shown::count(versions, "version"),
         shown::count(forgotten.len() as u64, "file")
     ))?;
@@ -98,6 +133,7 @@ fn check_versions(
 
 struct Forgetting<'a> {
     repository: &'a Repository,
+    is_dry_run: bool,
     /// A file with several names is checked once.
     seen: HashSet<FileId>,
     forgotten: Vec<Value>,
@@ -152,7 +188,8 @@ impl Forgetting<'_> {
         while !forgotten.is_empty() {
             let changes = forgotten.iter().cloned();
             let changes = changes.map(|(path, file, versions)| Change::Forget { path, file, versions });
-            let Err(error) = commit_names(self.repository, changes.collect()) else {
+            let done = if self.is_dry_run { Ok(()) } else { commit_names(self.repository, changes.collect()) };
+            let Err(error) = done else {
                 forgotten.iter().for_each(|(path, _, versions)| self.note(path, versions));
                 return Ok(());
             };

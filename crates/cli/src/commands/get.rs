@@ -24,6 +24,7 @@ use crate::output::Output;
 use crate::rate_limits::RateLimits;
 use crate::shown;
 use crate::signals::Interruption;
+use crate::tree_view::TreeView;
 
 /// Fetch files and trees, or part of a file
 #[derive(clap::Args)]
@@ -32,6 +33,7 @@ use crate::signals::Interruption;
                         otherwise under that name; what is there is replaced, each file at once when it is whole. A file \
                         that is damaged in the store is named and the others go on; the exit code is 3 then.\n\n\
                         Example: thalweg get /scratch/st::run1 copy\n\
+                        Example: thalweg get --snapshot latest /scratch/st::run1 copy\n\
                         Example: thalweg get --include '*.h5' --exclude tmp/ /scratch/st::run1 copy\n\
                         Example: thalweg get /scratch/st::run1/out.dat - --range 4096:512 | od -f"
 )]
@@ -49,6 +51,9 @@ pub struct Arguments {
     /// that time are left out, and names are those of today
     #[arg(long, value_name = "TIME", conflicts_with_all = ["version", "unfinished"])]
     at: Option<CutoffTime>,
+    /// As the snapshot of this name has it, `latest`: the newest of the place (`thalweg snapshots` lists them)
+    #[arg(long, value_name = "ID", conflicts_with_all = ["version", "unfinished", "at"])]
+    snapshot: Option<String>,
     /// What a live or interrupted session has checkpointed of a file, though it is not committed
     #[arg(long)]
     unfinished: bool,
@@ -93,11 +98,12 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
         false => Interruption::watch().context("starting the thread that waits for signals")?,
     };
     let repository = open_store(&locations[0].store, access)?;
-    let entries = entries(&repository, &locations, &arguments, output)?;
+    let view = TreeView::of_snapshot(&repository, arguments.snapshot.as_deref(), &locations[0].path, arguments.at)?;
+    let entries = entries(&view, &repository, &locations, &arguments, output)?;
     let done = if to == "-" {
         print_all(&repository, &locations, &entries, &arguments, output)
     } else {
-        fetch(&repository, (locations, entries), Path::new(to), &arguments, &interruption, output)
+        fetch((&repository, &view), (locations, entries), Path::new(to), &arguments, &interruption, output)
     };
     repository.close()?;
     done
@@ -105,6 +111,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
 
 /// Returns each location's entry, with the version to read as its head.
 fn entries(
+    view: &TreeView,
     repository: &Repository,
     locations: &[Location],
     arguments: &Arguments,
@@ -114,7 +121,7 @@ fn entries(
     if is_one_file && locations.len() > 1 {
         misuse!("--range, --version and --unfinished take one file at a time");
     }
-    let entries = locations.iter().map(|location| entry(repository, location, arguments, output));
+    let entries = locations.iter().map(|location| entry(view, repository, location, arguments, output));
     let entries: Vec<_> = entries.collect::<Result<_, _>>()?;
     let other = locations.iter().zip(&entries).find(|(_, entry)| entry.attributes.kind != FileKind::Regular);
     match other {
@@ -135,11 +142,15 @@ fn entries(
 }
 
 fn entry(
+    view: &TreeView,
     repository: &Repository,
     location: &Location,
     arguments: &Arguments,
     output: &Output,
 ) -> anyhow::Result<FileEntry> {
+    if view.is_snapshot() {
+        return view.expect(location);
+    }
     let found = repository.catalog().entry(&location.path)?;
     if arguments.unfinished {
         return unfinished(repository, location, found, arguments.force, output);
@@ -217,7 +228,7 @@ fn print_all(
 }
 
 fn fetch(
-    repository: &Repository,
+    (repository, view): (&Repository, &TreeView),
     (locations, entries): (Vec<Location>, Vec<FileEntry>),
     to: &Path,
     arguments: &Arguments,
@@ -241,9 +252,9 @@ fn fetch(
     let workers = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let range = arguments.range.unwrap_or(Range::WHOLE);
     let withheld = if arguments.privileged { Withheld::Nothing } else { Withheld::Privileges };
-    let options = Options { workers, sparse: arguments.sparse, range, withheld, at: arguments.at };
+    let options = Options { workers, sparse: arguments.sparse, range, withheld };
     interruption.heed(true);
-    let summary = get(repository, &destination, (&wanted, &filter), options, (output, interruption));
+    let summary = get(repository, &destination, (view, &wanted, &filter), options, (output, interruption));
     interruption.heed(false);
     let summary = summary?;
     if arguments.sync {

@@ -9,12 +9,12 @@ use format::{FileKind, StorePath};
 use repository::{Access, Repository};
 use serde_json::Value;
 
-use super::{checkpointed, list};
+use super::checkpointed;
 use crate::location::Location;
-use crate::moment::CutoffTime;
 use crate::opening::open_store;
 use crate::output::{Array, Output};
 use crate::shown;
+use crate::tree_view::{TreeView, ViewArguments};
 
 /// List a directory of a store
 #[derive(clap::Args)]
@@ -35,9 +35,8 @@ pub struct Arguments {
     /// Everything below, not only the directory's own names
     #[arg(long, short = 'R')]
     recursive: bool,
-    /// Files as they were then: 2026-11-21, 2026-11-21T02:10:07Z (UTC), or 12h for 12 hours ago
-    #[arg(long, value_name = "TIME")]
-    at: Option<CutoffTime>,
+    #[command(flatten)]
+    view: ViewArguments,
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
@@ -48,6 +47,7 @@ struct Listing<'a> {
     array: Array<'a>,
     arguments: &'a Arguments,
     repository: &'a Repository,
+    view: &'a TreeView<'a>,
     /// Uncommitted sessions, by path; taken out as their names are listed.
     unfinished: BTreeMap<StorePath, PathSession>,
 }
@@ -55,10 +55,8 @@ struct Listing<'a> {
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let location = Location::parse(&arguments.location)?;
     let repository = open_store(&location.store, Access::Read)?;
-    let sessions = match arguments.at {
-        Some(_) => Vec::new(),
-        None => repository.catalog().path_sessions()?,
-    };
+    let view = arguments.view.open(&repository, &location.path)?;
+    let sessions = if view.is_present() { repository.catalog().path_sessions()? } else { Vec::new() };
     let within = |path: &StorePath| match path.below(&location.path) {
         Some(rest) => arguments.recursive || !rest.contains(&b'/'),
         None => false,
@@ -66,7 +64,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let unfinished = sessions.into_iter().filter(|session| within(&session.path));
     let unfinished = unfinished.map(|session| (session.path.clone(), session)).collect();
     let (array, arguments, repository_) = (output.array(), &arguments, &*repository);
-    let mut listing = Listing { output, array, arguments, repository: repository_, unfinished };
+    let mut listing = Listing { output, array, arguments, repository: repository_, view: &view, unfinished };
     listing.run(&location)?;
     listing.array.finish()?;
     repository.close()?;
@@ -75,14 +73,19 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
 
 impl Listing<'_> {
     fn run(&mut self, location: &Location) -> anyhow::Result<()> {
-        let catalog = self.repository.catalog();
-        match catalog.entry(&location.path)? {
+        let view = self.view;
+        match self.base(&location.path)? {
             Some(entry) if entry.attributes.kind == FileKind::Directory => {
-                list(catalog, &location.path, self.arguments.recursive, |entries| {
-                    entries.iter().try_for_each(|(path, entry)| self.entry(&location.path, path, entry))
+                view.list(&location.path, self.arguments.recursive, |entries| {
+                    entries.iter().try_for_each(|(path, entry)| self.print(&location.path, path, entry))
                 })?;
             }
-            Some(entry) => self.entry(&location.path.parent().unwrap_or_default(), &location.path, &entry)?,
+            Some(_) => {
+                // One without a version of that time is there, and has nothing to be listed.
+                if let Some(entry) = view.entry(&location.path)? {
+                    self.print(&location.path.parent().unwrap_or_default(), &location.path, &entry)?;
+                }
+            }
             None if self.unfinished.is_empty() => bail!("{location}: no such file or directory in the store"),
             None => {}
         }
@@ -93,11 +96,11 @@ impl Listing<'_> {
         Ok(())
     }
 
-    fn entry(&mut self, base: &StorePath, path: &StorePath, entry: &FileEntry) -> anyhow::Result<()> {
-        let Some(at) = self.arguments.at else { return self.print(base, path, entry) };
-        match at.entry(self.repository.catalog(), path, entry.clone())? {
-            Some(entry) => self.print(base, path, &entry),
-            None => Ok(()),
+    /// What is listed; of another time, as it is now.
+    fn base(&self, path: &StorePath) -> anyhow::Result<Option<FileEntry>> {
+        match self.view.is_snapshot() {
+            true => self.view.entry(path),
+            false => Ok(self.repository.catalog().entry(path)?),
         }
     }
 

@@ -21,8 +21,10 @@ pub mod rm;
 pub mod secret;
 pub mod sessions;
 pub mod simulate;
+pub mod snapshots;
 pub mod stat;
 pub mod stats;
+pub mod tag;
 pub mod verify;
 
 use anyhow::bail;

@@ -17,9 +17,10 @@ use crate::location::{Location, StoreAddress};
 use crate::name_patterns::{NamePattern, PatternFile};
 use crate::opening::open_store;
 use crate::output::Output;
-use crate::put::{CommitOptions, Exclusions, Options, Source, Stored, Summary, plan, put, put_stream};
+use crate::put::{CommitOptions, Exclusions, Options, SnapshotOptions, Source, Stored, Summary, plan, put, put_stream};
 use crate::rate_limits::RateLimits;
 use crate::signals::Interruption;
+use crate::snapshots::tag;
 use crate::{shown, streams};
 
 /// Store files, trees, or standard input
@@ -31,6 +32,8 @@ use crate::{shown, streams};
                         it committed, and goes on cheaply when it is run again; one that is interrupted (Ctrl-C) commits what \
                         it has read first. Exits with 3 when some file could not be read, kept changing, or is a name whose \
                         versions only --replace drops.\n\n\
+                        Where a directory is put, a snapshot of the sources is recorded (`thalweg snapshots`), and what has \
+                        gone from the source since the one before leaves the place; `get --snapshot` fetches it.\n\n\
                         Example: thalweg put results/ notes.txt /scratch/st::run1/\n\
                         Example: thalweg put --exclude-file .gitignore --exclude-caches -x . /scratch/st::project"
 )]
@@ -67,6 +70,13 @@ pub struct Arguments {
     /// Stay on the file system of each source: of mount points below it only the directory is put
     #[arg(long, short = 'x')]
     one_file_system: bool,
+    /// Of the snapshot: a word to choose it by (repeatable)
+    #[arg(long, value_name = "TAG", value_parser = tag)]
+    tag: Vec<String>,
+    /// Of the snapshot: the machine, instead of this one's name. Names leave the place that an earlier snapshot of the same
+    /// sources on the same machine has and this one has not
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
     #[command(flatten)]
     rates: RateLimits,
 }
@@ -220,6 +230,7 @@ fn run(
         avoid: own_directories(repository, &to.store),
         exclusions: exclusions.clone(),
         replace: arguments.replace,
+        snapshot: SnapshotOptions { host: arguments.host.clone(), tags: arguments.tag.clone() },
         interruption: interruption.clone(),
     };
     interruption.heed(true);
@@ -267,6 +278,8 @@ fn fields(summary: &Summary, arguments: &Arguments) -> Value {
         "unchanged_bytes": summary.unchanged_bytes,
         "commits": summary.commits,
         "excluded": summary.excluded,
+        "snapshot": summary.snapshot,
+        "removed": summary.removed,
         "interrupted": summary.interrupted.is_some(),
         "dropped": named(&summary.dropped),
         "skipped": named(&summary.skipped),
@@ -305,10 +318,15 @@ fn line(summary: &Summary, dry_run: bool) -> String {
     if summary.compared_bytes > 0 {
         line += &format!(" ({} read to compare)", shown::size(summary.compared_bytes));
     }
-    for (number, what) in [(summary.unchanged, "unchanged"), (summary.excluded, "excluded")] {
+    for (number, what) in
+        [(summary.unchanged, "unchanged"), (summary.excluded, "excluded"), (summary.removed, "removed")]
+    {
         if number > 0 {
             line += &format!(", {number} {what}");
         }
+    }
+    if let Some(snapshot) = &summary.snapshot {
+        line += &format!("; snapshot {snapshot}");
     }
     line
 }

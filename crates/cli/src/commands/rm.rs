@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use anyhow::bail;
 use format::{Change, FileKind, StorePath};
-use repository::{Access, Repository};
+use repository::{Access, Repository, TreeSnapshot};
 use serde_json::{Value, json};
 
 use super::{commit_names, list};
@@ -12,10 +12,12 @@ use crate::location::Location;
 use crate::opening::open_store;
 use crate::output::Output;
 use crate::shown;
+use crate::snapshots::concerns;
 
 /// Remove files, with all their versions; all of them or none
 #[derive(clap::Args)]
-#[command(after_help = "Example: thalweg rm -r /scratch/st::run1")]
+#[command(after_help = "Snapshots of nothing but what is removed go with it; others keep what they have.\n\n\
+                        Example: thalweg rm -r /scratch/st::run1")]
 pub struct Arguments {
     /// Files or directories to remove, each STORE::PATH
     #[arg(required = true, value_name = "STORE::PATH")]
@@ -45,11 +47,40 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
             }
         }
     }
+    let dropped = snapshots_of(&repository, &locations, output)?;
+    if !dropped.is_empty() {
+        changes.extend(repository.without_snapshots(&dropped)?);
+    }
     commit_names(&repository, changes)?;
     repository.close()?;
-    output.summary(format_args!("removed {}", shown::count(names, "name")))?;
+    let and = match dropped.len() as u64 {
+        0 => String::new(),
+        count => format!(" and {} of them", shown::count(count, "snapshot")),
+    };
+    output.summary(format_args!("removed {}{and}", shown::count(names, "name")))?;
+    let dropped: Vec<_> = dropped.into_iter().map(|snapshot| snapshot.id).collect();
     let removed = locations.iter().map(|location| Value::Object(shown::path_fields(location.path.as_bytes())));
-    output.document(&json!({ "removed": removed.collect::<Vec<_>>(), "names": names }))
+    output.document(&json!({ "removed": removed.collect::<Vec<_>>(), "names": names, "snapshots": dropped }))
+}
+
+/// Returns the snapshots of nothing but these places, which go with them; notes those that keep some of it.
+fn snapshots_of(repository: &Repository, places: &[Location], output: &Output) -> anyhow::Result<Vec<TreeSnapshot>> {
+    let (mut dropped, mut keeping) = (Vec::new(), 0);
+    for snapshot in repository.snapshots()? {
+        let mut targets = snapshot.facts.sources.iter().map(|(_, target)| target);
+        if targets.all(|target| places.iter().any(|place| target.is_within(&place.path))) {
+            dropped.push(snapshot);
+        } else if places.iter().any(|place| concerns(&snapshot, &place.path)) {
+            keeping += 1;
+        }
+    }
+    if keeping > 0 {
+        let (keeping, them) = (shown::count(keeping, "snapshot"), if keeping == 1 { "it" } else { "them" });
+        output.note(format_args!(
+            "{keeping} may have some of what is removed and keep it; `thalweg forget --snapshot` drops {them}"
+        ));
+    }
+    Ok(dropped)
 }
 
 fn names_below(repository: &Repository, directory: &StorePath) -> anyhow::Result<u64> {

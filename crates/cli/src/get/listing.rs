@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::SyncSender;
 
 use anyhow::Context;
-use catalog::{FileEntry, Names};
+use catalog::FileEntry;
 use format::{Attributes, FileId, FileKind, StorePath};
 
 use super::Selection;
@@ -15,9 +15,8 @@ use super::destination::{self, Destination, explained};
 use super::filter::Filter;
 use super::leftovers;
 use super::report::{Fault, Report};
-use crate::commands::list;
-use crate::moment::CutoffTime;
 use crate::shown;
+use crate::tree_view::TreeView;
 
 /// Files handed to a worker at a time.
 const FILES_AT_ONCE: usize = 64;
@@ -38,11 +37,10 @@ pub struct MadeDirectories {
 }
 
 pub struct Listing<'a> {
-    catalog: &'a dyn Names,
+    view: &'a TreeView<'a>,
     destination: &'a Destination,
     units: SyncSender<Unit>,
     report: &'a Report<'a>,
-    at: Option<CutoffTime>,
     filter: &'a Filter,
     /// Directories that are made when something in them is fetched.
     pending: HashMap<PathBuf, Attributes>,
@@ -56,15 +54,15 @@ pub struct Listing<'a> {
 
 impl<'a> Listing<'a> {
     pub fn new(
-        catalog: &'a dyn Names,
+        view: &'a TreeView<'a>,
         destination: &'a Destination,
         units: SyncSender<Unit>,
         report: &'a Report<'a>,
-        (at, filter): (Option<CutoffTime>, &'a Filter),
+        filter: &'a Filter,
     ) -> Self {
         let (made, first, refused) = (MadeDirectories::default(), HashMap::new(), HashSet::new());
         let pending = HashMap::new();
-        Listing { catalog, destination, units, report, at, filter, pending, made, first, refused, open: None }
+        Listing { view, destination, units, report, filter, pending, made, first, refused, open: None }
     }
 
     /// Returns when all is handed out.
@@ -88,14 +86,9 @@ impl<'a> Listing<'a> {
     }
 
     fn tree(&mut self, wanted: &Selection) -> anyhow::Result<()> {
-        list(self.catalog, &wanted.path, true, |entries| {
-            entries.into_iter().try_for_each(|(path, entry)| {
-                let entry = match self.at {
-                    Some(at) => at.entry(self.catalog, &path, entry)?,
-                    None => Some(entry),
-                };
-                entry.map_or(Ok(()), |entry| self.choose(below(&path, wanted)?, &path, wanted, entry))
-            })
+        let view = self.view;
+        view.list(&wanted.path, true, |entries| {
+            entries.into_iter().try_for_each(|(path, entry)| self.choose(below(&path, wanted)?, &path, wanted, entry))
         })
     }
 

@@ -35,10 +35,10 @@ pub use self::report::Summary;
 use self::report::{Fault, Report};
 use self::worker::Worker;
 use crate::commands::list;
-use crate::moment::CutoffTime;
 use crate::output::Output;
 use crate::shown;
 use crate::signals::Interruption;
+use crate::tree_view::TreeView;
 
 /// Units of work between the listing and the workers.
 const QUEUED_UNITS: usize = 64;
@@ -60,15 +60,13 @@ pub struct Options {
     /// Which part of each file.
     pub range: Range,
     pub withheld: Withheld,
-    /// When files are to be as they were.
-    pub at: Option<CutoffTime>,
 }
 
 /// Fetches everything wanted; once it is interrupted, nothing more. Fails when the store or the disk does.
 pub fn get(
     repository: &Repository,
     destination: &Destination,
-    (wanted, filter): (&[Selection], &Filter),
+    (view, wanted, filter): (&TreeView, &[Selection], &Filter),
     options: Options,
     (output, interruption): (&Output, &Interruption),
 ) -> anyhow::Result<Summary> {
@@ -83,11 +81,11 @@ pub fn get(
         }
         // Only the workers hold the queue now: it closes with the last of them.
         drop(units_out);
-        // For another time, each file's size takes a question.
-        if report.progress.is_shown() && options.at.is_none() {
+        // For another time, each file's size takes a question; a snapshot is read only once.
+        if report.progress.is_shown() && view.is_present() {
             scope.spawn(|| set_total(repository, (wanted, filter), &report, &done));
         }
-        let made = Listing::new(repository.catalog(), destination, units_in, &report, (options.at, filter)).run(wanted);
+        let made = Listing::new(view, destination, units_in, &report, filter).run(wanted);
         done.store(true, Ordering::Relaxed);
         made
     });

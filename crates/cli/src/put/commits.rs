@@ -8,11 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use format::{Attributes, Change, ContainerId, FileKind, FileTime, StorePath, VersionRecord};
-use repository::{Packed, Repository};
+use repository::{DraftEntry, Packed, Repository};
 use serde_json::Value;
 
 use super::outcome::{Outcome, Ready};
+use super::snapshot::SnapshotNames;
 use crate::clock::now_ns;
 use crate::commands::COMMITTER;
 use crate::output::Output;
@@ -43,6 +45,10 @@ pub struct Summary {
     pub commits: u64,
     /// Names that the user had passed over.
     pub excluded: u64,
+    /// Of the tree.
+    pub snapshot: Option<String>,
+    /// Names that are no longer at the source, and left the place.
+    pub removed: u64,
     /// The run was interrupted: the rest of the sources is not stored.
     pub interrupted: Option<i32>,
     /// Names that became something else, and the versions dropped with that.
@@ -116,6 +122,8 @@ struct Batch {
     begun: Option<Instant>,
     /// Printed once it is committed.
     listed: Vec<Listed>,
+    /// Of the snapshot: one for each version, in the order of the changes.
+    unnumbered: Vec<DraftEntry>,
 }
 
 /// Another name of a file that may still be on its way.
@@ -136,6 +144,7 @@ pub struct Commits<'a> {
     links: Vec<PendingLink>,
     summary: Summary,
     stored: &'a Stored,
+    snapshot: Option<SnapshotNames>,
 }
 
 impl<'a> Commits<'a> {
@@ -147,7 +156,12 @@ impl<'a> Commits<'a> {
         output: &'a Output,
     ) -> Self {
         let (batch, summary) = (Batch::default(), Summary::default());
-        Commits { repository, options, output, batch, targets, links: Vec::new(), summary, stored }
+        Commits { repository, options, output, batch, targets, links: Vec::new(), summary, stored, snapshot: None }
+    }
+
+    /// Makes a snapshot of the names, in the end.
+    pub fn with_snapshot(self, snapshot: Option<SnapshotNames>) -> Self {
+        Commits { snapshot, ..self }
     }
 
     /// Commits outcomes until all senders are gone; when the run is interrupted, those that have come by then.
@@ -172,6 +186,12 @@ impl<'a> Commits<'a> {
             None => self.link()?,
         }
         self.commit()?;
+        if let Some(snapshot) = self.snapshot.take().filter(|_| self.summary.interrupted.is_none()) {
+            let missing = self.summary.left.len() as u64;
+            let recorded = snapshot.record(self.repository, missing).context("everything else is stored")?;
+            self.summary.removed = recorded.removed;
+            self.summary.snapshot = Some(recorded.id);
+        }
         Ok(self.summary)
     }
 
@@ -187,7 +207,7 @@ impl<'a> Commits<'a> {
         let version = VersionRecord { root: packed.built.root, size: bytes, content: packed.content };
         let change = Change::Write { path, attributes, version, base: None };
         let references = packed.built.references;
-        self.take(Ready { change, replaces: false, is_new, is_same_content: false, references, bytes });
+        self.take(Ready { change, replaces: false, is_new, known: None, references, bytes });
         self.commit()?;
         Ok(self.summary)
     }
@@ -199,7 +219,10 @@ impl<'a> Commits<'a> {
                 self.links.push(PendingLink { path, target, replaces, is_new })
             }
             Outcome::Planned { path, bytes, is_new } => self.plan(path, bytes, is_new),
-            Outcome::Unchanged { path, bytes, read_bytes } => {
+            Outcome::Unchanged { path, bytes, read_bytes, known } => {
+                if let Some(snapshot) = &mut self.snapshot {
+                    snapshot.unchanged(&path, known);
+                }
                 self.list("unchanged", path, None)?;
                 self.summary.unchanged += 1;
                 self.summary.unchanged_bytes += bytes;
@@ -218,8 +241,11 @@ impl<'a> Commits<'a> {
                 self.say(&path, &format!("skipped, it is {what}"));
                 self.summary.skipped.push((path, what.to_owned()));
             }
-            Outcome::Left { path, why } => {
+            Outcome::Left { path, target, why } => {
                 self.say(&path, &why);
+                if let Some(snapshot) = &mut self.snapshot {
+                    snapshot.unread.extend(target);
+                }
                 self.summary.left.push((path, why));
             }
             Outcome::Changing { path } => {
@@ -241,20 +267,23 @@ impl<'a> Commits<'a> {
 
     fn take(&mut self, ready: Ready) {
         match &ready.change {
-            Change::Write { .. } | Change::Attributes { .. } if ready.is_same_content => self.summary.attributes += 1,
+            Change::Write { .. } | Change::Attributes { .. } if ready.known.is_some() => self.summary.attributes += 1,
             Change::Write { .. } => self.summary.files += 1,
             Change::Make { attributes, .. } if attributes.kind == FileKind::Symlink => self.summary.symlinks += 1,
             Change::Make { .. } => self.summary.directories += 1,
             _ => {}
         }
         self.summary.read_bytes += ready.bytes;
-        if ready.is_same_content {
+        if ready.known.is_some() {
             self.summary.compared_bytes += ready.bytes;
         }
         let batch = &mut self.batch;
         if self.options.verbose {
             let bytes = matches!(ready.change, Change::Write { .. }).then_some(ready.bytes);
             batch.listed.push(Listed { state: state(ready.is_new), path: ready.change.path().clone(), bytes });
+        }
+        if let Some(snapshot) = &mut self.snapshot {
+            batch.unnumbered.extend(snapshot.change(&ready.change, ready.known.as_deref()));
         }
         batch.begun.get_or_insert_with(Instant::now);
         if ready.replaces {
@@ -301,6 +330,9 @@ impl<'a> Commits<'a> {
                 self.take(Ready::plain(Change::Link { path, target }, replaces, is_new));
                 continue;
             }
+            if let Some(snapshot) = &mut self.snapshot {
+                snapshot.unread.push(path.clone());
+            }
             let path = PathBuf::from(OsStr::from_bytes(path.as_bytes()));
             let why = format!("its other name {} could not be stored", shown::path(&target));
             self.say(&path, &why);
@@ -325,7 +357,10 @@ impl<'a> Commits<'a> {
         }
         batch.changes.splice(0..0, above);
         let files = batch.files();
-        self.repository.commit(COMMITTER, batch.changes, batch.references, Vec::new())?;
+        let committed = self.repository.commit(COMMITTER, batch.changes, batch.references, Vec::new())?;
+        if let Some(snapshot) = &mut self.snapshot {
+            snapshot.number(batch.unnumbered, committed.numbers);
+        }
         self.stored.add(files, batch.bytes);
         self.summary.commits += 1;
         Ok(())

@@ -11,6 +11,7 @@ mod observed;
 mod outcome;
 mod queue;
 mod replacing;
+mod snapshot;
 mod sources;
 mod walk;
 mod worker;
@@ -30,6 +31,8 @@ use self::links::Links;
 use self::queue::Queue;
 use self::replacing::Replacing;
 pub use self::replacing::versions_of;
+use self::snapshot::SnapshotNames;
+pub use self::snapshot::SnapshotOptions;
 pub use self::sources::{Source, plan};
 use self::walk::Walk;
 use self::worker::{RereadReason, Shared, Worker};
@@ -52,6 +55,8 @@ pub struct Options {
     pub exclusions: Exclusions,
     /// Drop versions where a name becomes something else.
     pub replace: bool,
+    /// Of a tree's snapshot.
+    pub snapshot: SnapshotOptions,
     /// Once it has come, stored content is committed and the rest left.
     pub interruption: Interruption,
 }
@@ -72,6 +77,10 @@ pub fn put(
     let replacing = Replacing::new(repository.catalog(), options.replace);
     let again = RereadReason { all: options.force, damage: repository.known_damage()? };
     let done = AtomicBool::new(false);
+    let snapshot = match options.commits.dry_run {
+        true => None,
+        false => SnapshotNames::begin(&sources, &options.snapshot, ClaimOwner(options.workers as u64 + 1))?,
+    };
     let summary = std::thread::scope(|scope| {
         for number in 1..=options.workers as u64 {
             let (slot, outcomes) = (queue.slot(), outcomes_in.clone());
@@ -98,8 +107,8 @@ pub fn put(
         let targets = sources.iter().map(|source| source.target.clone()).collect();
         let walk = Walk::new(repository.catalog(), sender, outcomes_in, options, &replacing);
         scope.spawn(|| walk.run(sources));
-        let summary =
-            Commits::new(repository, targets, options.commits, stored, output).run(outcomes_out, &options.interruption);
+        let commits = Commits::new(repository, targets, options.commits, stored, output).with_snapshot(snapshot);
+        let summary = commits.run(outcomes_out, &options.interruption);
         done.store(true, Ordering::Relaxed);
         summary
     });

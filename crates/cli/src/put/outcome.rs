@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use catalog::FileEntry;
 use format::{Change, ContainerId, StorePath};
 
 pub enum Outcome {
@@ -11,7 +12,7 @@ pub enum Outcome {
     /// Another name of the file at `target`, which may still be on its way: made last.
     Link { path: StorePath, target: StorePath, replaces: bool, is_new: bool },
     /// As it was when it was put last; some was read to find that.
-    Unchanged { path: StorePath, bytes: u64, read_bytes: u64 },
+    Unchanged { path: StorePath, bytes: u64, read_bytes: u64, known: Known },
     /// A dry run would read the file and store what is new of it.
     Planned { path: StorePath, bytes: u64, is_new: bool },
     /// Versions go with the change of this name that comes.
@@ -20,8 +21,8 @@ pub enum Outcome {
     Excluded { path: StorePath },
     /// Neither file, directory nor symlink.
     Skipped { path: PathBuf, what: &'static str },
-    /// Could not be read.
-    Left { path: PathBuf, why: String },
+    /// Could not be read: what the store has there, and below it, stays.
+    Left { path: PathBuf, target: Option<StorePath>, why: String },
     /// Stored as last read, although it kept changing.
     Changing { path: PathBuf },
     /// Stored, except for this.
@@ -30,14 +31,29 @@ pub enum Outcome {
     Failed(anyhow::Error),
 }
 
+/// What an unchanged name is in the store.
+pub enum Known {
+    Entry(Box<FileEntry>),
+    /// Another name of the file that this one has.
+    SameAs(StorePath),
+    /// The root.
+    Nothing,
+}
+
+impl Known {
+    pub fn of(entry: Option<&FileEntry>) -> Self {
+        entry.map_or(Known::Nothing, |entry| Known::Entry(Box::new(entry.clone())))
+    }
+}
+
 pub struct Ready {
     pub change: Change,
     /// The name's present entry must go first: it is of another kind, or a file shared with other names.
     pub replaces: bool,
     /// The store had nothing under the name.
     pub is_new: bool,
-    /// The file's content is what its newest version had.
-    pub is_same_content: bool,
+    /// The file whose newest version has the same content.
+    pub known: Option<Box<FileEntry>>,
     pub references: BTreeSet<ContainerId>,
     /// Bytes read.
     pub bytes: u64,
@@ -46,6 +62,6 @@ pub struct Ready {
 impl Ready {
     /// Makes a change without content.
     pub fn plain(change: Change, replaces: bool, is_new: bool) -> Self {
-        Ready { change, replaces, is_new, is_same_content: false, references: BTreeSet::new(), bytes: 0 }
+        Ready { change, replaces, is_new, known: None, references: BTreeSet::new(), bytes: 0 }
     }
 }

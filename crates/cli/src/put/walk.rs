@@ -18,7 +18,7 @@ use rustix::io::Errno;
 
 use super::excluding::{CACHE_TAG, Exclusions, is_cache_tag};
 use super::observed;
-use super::outcome::{Outcome, Ready};
+use super::outcome::{Known, Outcome, Ready};
 use super::queue::Sender;
 use super::replacing::{Replacement, Replacing, refused};
 use super::{Options, Source};
@@ -114,7 +114,7 @@ impl<'a> Walk<'a> {
         self.device = None;
         let stat = match rustix::fs::statat(CWD, &from, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
-            Err(error) => return self.left(from, error),
+            Err(error) => return self.left(from, &target, error),
         };
         let known = match self.catalog.entry(&target) {
             Ok(known) => known,
@@ -128,7 +128,7 @@ impl<'a> Walk<'a> {
         let directory = from.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let opened = match rustix::fs::open(directory, PASS_DIRECTORY, Mode::empty()) {
             Ok(opened) => opened,
-            Err(error) => return self.left(directory.to_owned(), error),
+            Err(error) => return self.left(directory.to_owned(), &target, error),
         };
         let name = from.file_name().expect("what is no directory has a name");
         let names = vec![Name { name: c_string(name), target, file_type, known }];
@@ -149,7 +149,7 @@ impl<'a> Walk<'a> {
                 self.tell(Outcome::Skipped { path: pending.path, what: "the store itself" })
             }
             Ok((stat, opened)) => self.opened(pending, stat, opened),
-            Err(error) => self.left(pending.path, error),
+            Err(error) => self.left(pending.path, &pending.target, error),
         }
     }
 
@@ -173,7 +173,7 @@ impl<'a> Walk<'a> {
         };
         let mut entries = match entries(&opened) {
             Ok(entries) => entries,
-            Err(error) => return self.left(path, error),
+            Err(error) => return self.left(path, &target, error),
         };
         self.keep_tag_alone(&opened, &target, &mut entries)?;
         self.sort_out(Arc::new(Directory { opened, path }), &target, entries, children)
@@ -188,7 +188,7 @@ impl<'a> Walk<'a> {
             }
             Ok(Replacement::Refused { what }) => {
                 let why = refused(&what);
-                self.tell(Outcome::Left { path: path.to_owned(), why }).map(|()| false)
+                self.tell(Outcome::Left { path: path.to_owned(), target: Some(target.clone()), why }).map(|()| false)
             }
             Err(error) => self.tell(Outcome::Failed(error.into())).map(|()| false),
         }
@@ -235,10 +235,14 @@ impl<'a> Walk<'a> {
             let target = match target.join(name.as_bytes()) {
                 Ok(target) => target,
                 Err(error) => {
-                    self.tell(Outcome::Left { path: path(), why: error.to_string() })?;
+                    self.tell(Outcome::Left { path: path(), target: None, why: error.to_string() })?;
                     continue;
                 }
             };
+            if repository::is_reserved(&target) {
+                self.tell(Outcome::Skipped { path: path(), what: "a name that stores keep for their snapshots" })?;
+                continue;
+            }
             if self.is_excluded(&directory, &name, &target, file_type) {
                 self.tell(Outcome::Excluded { path: target })?;
                 continue;
@@ -274,8 +278,8 @@ impl<'a> Walk<'a> {
         self.outcomes.send(vec![outcome]).map_err(|_| QueueClosed)
     }
 
-    fn left(&self, path: PathBuf, error: Errno) -> Step {
-        self.tell(Outcome::Left { path, why: error.to_string() })
+    fn left(&self, path: PathBuf, target: &StorePath, error: Errno) -> Step {
+        self.tell(Outcome::Left { path, target: Some(target.clone()), why: error.to_string() })
     }
 }
 
@@ -288,11 +292,15 @@ fn made(
     known: Option<&FileEntry>,
 ) -> Outcome {
     if target.is_root() || known.is_some_and(|known| observed::is_as_put(stat, known)) {
-        return Outcome::Unchanged { path: target.clone(), bytes: 0, read_bytes: 0 };
+        let known = Known::of(known.filter(|_| !target.is_root()));
+        return Outcome::Unchanged { path: target.clone(), bytes: 0, read_bytes: 0, known };
     }
     let extended = match observed::extended_of(opened) {
         Ok(extended) => extended,
-        Err(error) => return Outcome::Left { path: path.to_owned(), why: format!("its extended attributes: {error}") },
+        Err(error) => {
+            let (path, target) = (path.to_owned(), Some(target.clone()));
+            return Outcome::Left { path, target, why: format!("its extended attributes: {error}") };
+        }
     };
     let attributes = observed::attributes(stat, FileKind::Directory, extended);
     let replaces = known.is_some_and(|known| known.attributes.kind != FileKind::Directory);

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::SyncSender;
 
 use catalog::FileEntry;
-use format::{Attributes, Change, FileKind, Root, StorePath, VersionRecord};
+use format::{Attributes, Change, FileKind, StorePath, VersionRecord};
 use repository::{KnownDamage, Packed, Packer, Repository};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
@@ -17,7 +17,7 @@ use store::ClaimOwner;
 use super::content::{self, FailureSide};
 use super::links::Links;
 use super::observed;
-use super::outcome::{Outcome, Ready};
+use super::outcome::{Known, Outcome, Ready};
 use super::queue::WorkerSlot;
 use super::replacing::{Replacement, Replacing, refused};
 use super::walk::{Directory, Name, Unit};
@@ -62,22 +62,8 @@ struct Tag {
     replaces: bool,
     is_new: bool,
     /// The file as the store has it.
-    known: Option<Known>,
+    known: Option<Box<FileEntry>>,
     bytes: u64,
-}
-
-struct Known {
-    /// Of the newest version, as is the size.
-    root: Root,
-    size: u64,
-    attributes: Attributes,
-}
-
-impl Known {
-    fn of(entry: &FileEntry) -> Option<Self> {
-        let record = &entry.head.as_ref()?.record;
-        Some(Known { root: record.root.clone(), size: record.size, attributes: entry.attributes.clone() })
-    }
 }
 
 /// Files that are read again although unchanged.
@@ -171,7 +157,8 @@ impl<'a> Worker<'a> {
         match self.visit(directory, &name) {
             Ok(()) => Ok(()),
             Err(FailureSide::Source(error)) => {
-                self.found.push(Outcome::Left { path: path(), why: error.to_string() });
+                let (path, target) = (path(), Some(name.target));
+                self.found.push(Outcome::Left { path, target, why: error.to_string() });
                 Ok(())
             }
             Err(FailureSide::Store(error)) => Err(Stop::Failed(error)),
@@ -199,7 +186,8 @@ impl<'a> Worker<'a> {
             Some(_) if is_unchanged => {
                 let bytes = if is_symlink { 0 } else { stat.st_size as u64 };
                 self.shared.progress.add(bytes);
-                self.found.push(Outcome::Unchanged { path: name.target.clone(), bytes, read_bytes: 0 });
+                let known = Known::of(name.known.as_ref());
+                self.found.push(Outcome::Unchanged { path: name.target.clone(), bytes, read_bytes: 0, known });
                 Ok(())
             }
             _ if observed::kind(&stat) == Some(FileKind::Symlink) => self.symlink(directory, name, &stat, replaces),
@@ -222,7 +210,8 @@ impl<'a> Worker<'a> {
                 Some(true)
             }
             Replacement::Refused { what } => {
-                self.found.push(Outcome::Left { path: path(directory, name), why: refused(&what) });
+                let (path, target) = (path(directory, name), Some(name.target.clone()));
+                self.found.push(Outcome::Left { path, target, why: refused(&what) });
                 None
             }
         })
@@ -248,7 +237,8 @@ impl<'a> Worker<'a> {
             return Ok(false);
         }
         if file.is_some() && file == first.file {
-            self.found.push(Outcome::Unchanged { path: name.target.clone(), bytes: 0, read_bytes: 0 });
+            let known = Known::SameAs(first.path);
+            self.found.push(Outcome::Unchanged { path: name.target.clone(), bytes: 0, read_bytes: 0, known });
             return Ok(true);
         }
         let judged = match &name.known {
@@ -367,7 +357,7 @@ impl<'a> Worker<'a> {
             attributes: observed::attributes(stat, FileKind::Regular, extended),
             replaces,
             is_new: name.known.is_none(),
-            known: name.known.as_ref().and_then(Known::of),
+            known: name.known.clone().map(Box::new),
             bytes,
         };
         Ok(self.packer.end(tag)?)
@@ -414,17 +404,20 @@ fn replaces(stat: &Stat, name: &Name) -> bool {
 fn outcome_of(packed: Packed<Tag>) -> Outcome {
     let Packed { tag, built, content } = packed;
     let Tag { target, attributes, replaces, is_new, known, bytes } = tag;
-    let known = known.filter(|known| !replaces && known.root == built.root && known.size == built.length);
-    let is_same_content = known.is_some();
-    if known.as_ref().is_some_and(|known| known.attributes == attributes) {
-        return Outcome::Unchanged { path: target, bytes, read_bytes: bytes };
+    let is_same = |known: &FileEntry| {
+        known.head.as_ref().is_some_and(|head| head.record.root == built.root && head.record.size == built.length)
+    };
+    let known = known.filter(|known| !replaces && is_same(known));
+    if let Some(known) = known.as_ref().filter(|known| known.attributes == attributes) {
+        let known = Known::of(Some(known));
+        return Outcome::Unchanged { path: target, bytes, read_bytes: bytes, known };
     }
-    if known.is_some_and(|known| observed::look_alike(&known.attributes, &attributes)) {
+    if known.as_ref().is_some_and(|known| observed::look_alike(&known.attributes, &attributes)) {
         let change = Change::Attributes { path: target, attributes };
-        let ready = Ready { change, replaces, is_new, is_same_content, references: BTreeSet::new(), bytes };
+        let ready = Ready { change, replaces, is_new, known, references: BTreeSet::new(), bytes };
         return Outcome::Change(Box::new(ready));
     }
     let version = VersionRecord { root: built.root, size: built.length, content };
     let change = Change::Write { path: target, attributes, version, base: None };
-    Outcome::Change(Box::new(Ready { change, replaces, is_new, is_same_content, references: built.references, bytes }))
+    Outcome::Change(Box::new(Ready { change, replaces, is_new, known, references: built.references, bytes }))
 }

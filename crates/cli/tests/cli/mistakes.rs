@@ -212,10 +212,10 @@ fn summaries_count_what_they_are_about() {
     let store = Store::new();
     fs::create_dir(store.path("d")).unwrap();
     fs::write(store.path("d/file"), "x").unwrap();
-    assert!(store.put(&store.path("d"), "t").text().ends_with(", 1 directory\n"));
+    assert!(store.put(&store.path("d"), "t").text().contains(", 1 directory; snapshot "));
     store.put(&store.path("d"), "u/v");
     assert!(store.get("t", &store.path("copy")).text().ends_with(", 1 directory\n"));
-    assert_eq!(store.at("rm", "u", &["-r"]).text(), "removed 3 names\n");
+    assert_eq!(store.at("rm", "u", &["-r"]).text(), "removed 3 names and 1 snapshot of them\n");
     assert_eq!(store.at("rm", "t/file", &[]).text(), "removed 1 name\n");
 }
 

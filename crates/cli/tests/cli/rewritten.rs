@@ -24,6 +24,7 @@ fn segments_a_writer_relies_on_are_found_after_a_second_rewriting_without_them()
         std::fs::write(source.join(name), random.bytes(bytes)).unwrap();
     }
     store.put(&source, "t");
+    store.forget_snapshots();
     store.at("rm", "t/first", &[]);
     // No session is left that the file as it was is kept for.
     assert_eq!(store.json("collect")["rewritten"], 1);

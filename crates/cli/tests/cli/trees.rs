@@ -125,10 +125,12 @@ fn thousands_of_small_files_come_back_and_are_stored_once() {
     let again = store.put_json(&source, "t/");
     assert_eq!((&again["files"], &again["commits"]), (&0.into(), &0.into()), "{again}");
     assert_eq!(again["unchanged"], 4041);
-    assert_eq!(store.container_bytes(), stored);
-    // The same content under other names costs its names: digests and attributes, about 100 bytes each.
+    let taken = store.container_bytes() - stored;
+    assert!(taken < 8 << 10, "a snapshot of an unchanged tree took {taken} bytes");
+    // The same content under other names costs its names: digests and attributes, about 100 bytes each, and once more in a
+    // snapshot.
     store.put(&source, "u/");
-    assert!(store.container_bytes() < stored + 4041 * 150, "{stored} grew to {}", store.container_bytes());
+    assert!(store.container_bytes() < stored + 4041 * 300, "{stored} grew to {}", store.container_bytes());
     store.get("u/source", &store.path("copy"));
     assert_same(&snapshot(&source), &snapshot(&store.path("copy")));
 }

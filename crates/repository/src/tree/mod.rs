@@ -4,13 +4,15 @@
 //! pages again and they are stored once.
 
 mod builder;
+mod cursor;
 mod extents;
 mod narrow;
 mod splice;
 mod walk;
 
 pub use builder::{Builder, BuiltManifest};
+pub(crate) use cursor::Cursor;
 pub(crate) use extents::Extents;
 pub(crate) use narrow::narrow;
-pub(crate) use splice::{join, rewrite, splice};
-pub(crate) use walk::{collect_runs, entries_in, is_leaf_of_pages};
+pub(crate) use splice::{append, join, rewrite, splice};
+pub(crate) use walk::{PageSet, collect_new_runs, collect_runs, entries_in, is_leaf_of_pages};

@@ -46,6 +46,11 @@ pub(crate) fn join(
     builder.finish()
 }
 
+/// Adds a file's content to the builder's; its whole pages are shared.
+pub(crate) fn append(repository: &Repository, root: &Root, size: u64, builder: &mut Builder) -> Result<()> {
+    copy(repository, Some((root, size)), 0..size, builder)
+}
+
 fn push(builder: &mut Builder, entry: Entry) -> Result<()> {
     match entry.kind {
         EntryKind::Zero => builder.zeros(entry.length),

@@ -1,5 +1,6 @@
 //! Visits the content entries of a range, reading only the pages on the way.
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use format::{Entry, EntryKind, Page, Root, Run, SegmentAddress, page_digest};
@@ -119,6 +120,51 @@ fn runs_of(repository: &Repository, page: &Page, visit: &mut dyn FnMut(Run)) -> 
                 runs_of(repository, &child, visit)?;
             }
             EntryKind::Zero | EntryKind::Hole => {}
+        }
+    }
+    Ok(())
+}
+
+/// Pages whose runs, with all below them, were visited.
+pub(crate) type PageSet = HashSet<(SegmentAddress, [u8; 32])>;
+
+/// As `collect_runs`, without what lies below pages that were visited before: snapshots share most of theirs. Says with
+/// each run whether it is a page.
+pub(crate) fn collect_new_runs(
+    repository: &Repository,
+    root: &Root,
+    walked: &mut PageSet,
+    visit: &mut dyn FnMut(Run, bool),
+) -> Result<()> {
+    let Root::Stored { address, digest } = root else {
+        return new_runs_of(repository, &repository.root_page(root)?, walked, visit);
+    };
+    if walked.contains(&(*address, *digest)) {
+        return Ok(());
+    }
+    let page = repository.root_page(root)?;
+    visit(Run::single(*address), true);
+    new_runs_of(repository, &page, walked, visit)?;
+    walked.insert((*address, *digest));
+    Ok(())
+}
+
+fn new_runs_of(
+    repository: &Repository,
+    page: &Page,
+    walked: &mut PageSet,
+    visit: &mut dyn FnMut(Run, bool),
+) -> Result<()> {
+    for entry in &page.entries {
+        match &entry.kind {
+            EntryKind::Data { run, .. } => visit(*run, false),
+            EntryKind::Page { address, digest } if !walked.contains(&(*address, *digest)) => {
+                let child = repository.child(page, entry, *address, digest)?;
+                visit(Run::single(*address), true);
+                new_runs_of(repository, &child, walked, visit)?;
+                walked.insert((*address, *digest));
+            }
+            EntryKind::Page { .. } | EntryKind::Zero | EntryKind::Hole => {}
         }
     }
     Ok(())

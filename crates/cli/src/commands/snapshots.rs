@@ -1,0 +1,96 @@
+//! `thalweg snapshots`: the trees that puts recorded.
+
+use std::ffi::OsString;
+
+use format::StorePath;
+use repository::{Access, TreeSnapshot};
+use serde_json::{Map, Value, json};
+
+use crate::opening::open_store;
+use crate::output::Output;
+use crate::shown;
+use crate::snapshots::{concerns, place_of};
+
+/// List the snapshots of a store, or of a place in it
+#[derive(clap::Args)]
+#[command(
+    after_help = "Each put of a directory records one. `get --snapshot ID` fetches it, `ls --snapshot ID` lists it, and \
+                        `forget --snapshot ID` drops it.\n\n\
+                        Example: thalweg snapshots /scratch/st::run1 --tag nightly"
+)]
+pub struct Arguments {
+    /// The store, or a place in it, STORE::PATH (default: $THALWEG_STORE)
+    #[arg(value_name = "STORE[::PATH]")]
+    place: Option<OsString>,
+    /// Only those with this tag (repeatable: with any of them)
+    #[arg(long, value_name = "TAG")]
+    tag: Vec<String>,
+    /// Only those of this machine
+    #[arg(long, value_name = "NAME")]
+    host: Option<String>,
+}
+
+pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
+    let (store, path) = place_of(arguments.place.as_deref())?;
+    let repository = open_store(&store, Access::Read)?;
+    let mut array = output.array();
+    let mut count = 0;
+    for snapshot in repository.snapshots()?.iter().filter(|snapshot| is_listed(snapshot, arguments, &path)) {
+        array.push(&Value::Object(fields(snapshot)))?;
+        output.line(line(snapshot))?;
+        count += 1;
+    }
+    if count == 0 {
+        output.summary("no snapshots")?;
+    }
+    array.finish()?;
+    repository.close()?;
+    Ok(())
+}
+
+fn is_listed(snapshot: &TreeSnapshot, arguments: &Arguments, path: &StorePath) -> bool {
+    let facts = &snapshot.facts;
+    concerns(snapshot, path)
+        && arguments.host.as_ref().is_none_or(|host| *host == facts.host)
+        && (arguments.tag.is_empty() || arguments.tag.iter().any(|tag| facts.tags.contains(tag)))
+}
+
+pub fn line(snapshot: &TreeSnapshot) -> String {
+    let facts = &snapshot.facts;
+    let (time, size) = (shown::file_time(snapshot.taken), shown::size(facts.content_bytes));
+    let mut line =
+        format!("{} {time} {} {:>9} names {size:>10}", snapshot.id, shown::escaped(facts.host.as_bytes()), facts.names);
+    for (from, target) in &facts.sources {
+        line += &format!(" {} -> ::{}", shown::escaped(from), shown::path(target));
+    }
+    if !facts.tags.is_empty() {
+        line += &format!(" [{}]", shown::escaped(facts.tags.join(", ").as_bytes()));
+    }
+    if facts.missing > 0 {
+        line += &format!(" (incomplete: {} could not be read)", shown::count(facts.missing, "name"));
+    }
+    line
+}
+
+pub fn fields(snapshot: &TreeSnapshot) -> Map<String, Value> {
+    let facts = &snapshot.facts;
+    let source = |(from, target): &(Vec<u8>, StorePath)| {
+        let mut fields = shown::path_fields(target.as_bytes());
+        fields.insert("source".into(), shown::path_fields(from).into());
+        Value::Object(fields)
+    };
+    let fields = json!({
+        "id": snapshot.id,
+        "time": shown::file_time(snapshot.taken),
+        "host": facts.host,
+        "sources": facts.sources.iter().map(source).collect::<Vec<_>>(),
+        "tags": facts.tags,
+        "names": facts.names,
+        "bytes": facts.content_bytes,
+        "missing": facts.missing,
+    });
+    match fields {
+        Value::Object(fields) => fields,
+        _ => unreachable!("it was written as an object"),
+    }
+}

@@ -1,0 +1,64 @@
+//! Snapshots as users name them: by the beginning of a name, or as the newest of a place.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+
+use anyhow::{Context, bail};
+use format::StorePath;
+use repository::{Repository, TreeSnapshot};
+
+use crate::location::{Location, StoreAddress, is_location, store_of_argument};
+use crate::shown;
+
+/// Names the newest snapshot of a place.
+const LATEST: &str = "latest";
+/// Of a tag.
+const MAX_TAG_BYTES: usize = 255;
+
+/// Reads a tag; rules name tags between commas.
+pub fn tag(written: &str) -> Result<String, String> {
+    if written.is_empty() || written.len() > MAX_TAG_BYTES || written.contains(|c: char| c == ',' || c.is_control()) {
+        return Err(format!("a tag has 1 to {MAX_TAG_BYTES} bytes, no comma and no control character"));
+    }
+    Ok(written.to_owned())
+}
+
+/// Returns the store and the place in it of an argument that may leave the place out, or all: the root, `$THALWEG_STORE`.
+pub fn place_of(written: Option<&OsStr>) -> anyhow::Result<(StoreAddress, StorePath)> {
+    match written {
+        Some(written) if is_location(written) && !written.as_bytes().ends_with(b"::") => {
+            let location = Location::parse(written)?;
+            Ok((location.store, location.path))
+        }
+        written => Ok((store_of_argument(written)?, StorePath::root())),
+    }
+}
+
+/// Returns the snapshot whose name begins so, if there is only one, or the newest that has any of the place.
+pub fn choose(repository: &Repository, written: &str, path: &StorePath) -> anyhow::Result<TreeSnapshot> {
+    let mut snapshots = repository.snapshots()?;
+    if written == LATEST {
+        let newest = snapshots.into_iter().rfind(|snapshot| concerns(snapshot, path));
+        return newest.with_context(|| format!("no snapshot has {}", shown::path(path)));
+    }
+    snapshots.retain(|snapshot| snapshot.id.starts_with(written));
+    match snapshots.len() {
+        1 => Ok(snapshots.remove(0)),
+        0 => bail!("there is no snapshot {written}; `thalweg snapshots` lists them"),
+        count => bail!("{count} snapshots have names that begin with {written}; write more of it"),
+    }
+}
+
+/// Refuses a snapshot that has nothing of the place.
+pub fn check_place(snapshot: &TreeSnapshot, path: &StorePath) -> anyhow::Result<()> {
+    if !concerns(snapshot, path) {
+        bail!("{}: snapshot {} is of other places", shown::path(path), snapshot.id);
+    }
+    Ok(())
+}
+
+/// Whether the snapshot has some of what lies at the path, above or below.
+pub fn concerns(snapshot: &TreeSnapshot, path: &StorePath) -> bool {
+    let mut targets = snapshot.facts.sources.iter().map(|(_, target)| target);
+    targets.any(|target| target.is_within(path) || path.is_within(target))
+}

@@ -1,0 +1,58 @@
+//! Snapshots that go, and the files that were kept for their sake.
+
+use catalog::FileEntry;
+use format::{Change, FileKind, FileTime, SnapshotRecord, StorePath};
+
+use super::{REMOVED, TreeSnapshot, directory, exist, facts_of, own_path, unreadable};
+use crate::list::list_everything;
+use crate::{Error, Repository, Result};
+
+/// Files that left a place and were kept with their versions.
+struct KeptFiles {
+    path: StorePath,
+    taken: FileTime,
+    facts: SnapshotRecord,
+}
+
+impl Repository {
+    /// Returns the changes that drop these snapshots, and kept files that only they and older ones may have held.
+    pub fn without_snapshots(&self, dropped: &[TreeSnapshot]) -> Result<Vec<Change>> {
+        let is_dropped = |snapshot: &TreeSnapshot| dropped.iter().any(|dropped| dropped.id == snapshot.id);
+        let kept: Vec<TreeSnapshot> = self.snapshots()?.into_iter().filter(|snapshot| !is_dropped(snapshot)).collect();
+        let paths = dropped.iter().map(|snapshot| own_path(snapshot.id.as_bytes()));
+        let mut changes: Vec<Change> = paths.map(|path| Change::Remove { path, recursive: false }).collect();
+        for files in self.kept_files()? {
+            let holds = |snapshot: &TreeSnapshot| {
+                snapshot.taken < files.taken && snapshot.is_of_series(&files.facts.host, &files.facts.sources)
+            };
+            if !kept.iter().any(holds) {
+                changes.push(Change::Remove { path: files.path, recursive: true });
+            }
+        }
+        Ok(changes)
+    }
+
+    fn kept_files(&self) -> Result<Vec<KeptFiles>> {
+        let mut kept = Vec::new();
+        if !exist(self)? {
+            return Ok(kept);
+        }
+        list_everything(self.catalog(), &directory(), false, |listed| {
+            for (path, FileEntry { attributes, .. }) in listed {
+                if attributes.kind == FileKind::Directory && path.name().ends_with(REMOVED) {
+                    let facts = facts_of(&attributes).map_err(|why: String| unreadable(&path, &why))?;
+                    kept.push(KeptFiles { path, taken: attributes.times.modified, facts });
+                }
+            }
+            Ok::<_, Error>(())
+        })?;
+        Ok(kept)
+    }
+
+    /// Returns the change that drops a snapshot of this name although it may not be readable; none where there is none.
+    pub fn without_unreadable_snapshot(&self, id: &str) -> Result<Option<Change>> {
+        let Ok(path) = directory().join(id.as_bytes()) else { return Ok(None) };
+        let found = if path == directory() { None } else { self.catalog.entry(&path)? };
+        Ok(found.map(|_| Change::Remove { path, recursive: true }))
+    }
+}
