@@ -51,7 +51,7 @@ fn number(error: &repository::Error) -> i32 {
 /// `ESTALE`: this handle on the store is of no use any more, a new one is.
 fn number_of_store(error: &store::Error) -> i32 {
     match error {
-        store::Error::NotFound { .. } | store::Error::Poisoned { .. } => libc::ESTALE,
+        store::Error::NotFound { .. } | store::Error::Poisoned { .. } | store::Error::Replaced { .. } => libc::ESTALE,
         store::Error::Io { source, .. } => number_of(source),
         _ => libc::EIO,
     }
@@ -62,7 +62,7 @@ fn number_of_catalog(error: &catalog::Error) -> i32 {
         catalog::Error::NotFound { .. } => libc::ENOENT,
         catalog::Error::HeadMoved { .. } => libc::EBUSY,
         catalog::Error::ReadOnly { .. } => libc::EROFS,
-        catalog::Error::LeaseLost { .. } => libc::ESTALE,
+        catalog::Error::LeaseLost { .. } | catalog::Error::Replaced { .. } => libc::ESTALE,
         catalog::Error::Refused { why, .. } => match why {
             Refusal::IsDirectory => libc::EISDIR,
             Refusal::NotDirectory | Refusal::AboveNotDirectory => libc::ENOTDIR,

@@ -3,10 +3,11 @@
 import fcntl
 
 import h5py
+import numpy as np
 import pytest
 from diffusion_tasks import content
 
-from thalweg.diffusion import Diffusion, File
+from thalweg.diffusion import Diffusion, File, Output
 
 
 def first_number(path):
@@ -29,3 +30,17 @@ def test_an_input_can_be_locked_whether_its_copy_is_kept_or_not(tmp_path, cache)
         assert run.submit(first_number, File(path)).result() == 7
         assert run.submit(locked_and_read, File(path)).result() == path.stat().st_size
         assert run.submit(content, File(path)).result() == path.read_bytes()
+
+
+def double_in_place(source, target):
+    numbers = np.load(source, mmap_mode="r")
+    doubled = np.lib.format.open_memmap(target, "w+", numbers.dtype, numbers.shape)
+    doubled[:] = 2 * np.memmap(source, numbers.dtype, "r", offset=numbers.offset)
+    doubled.flush()
+
+
+def test_numpy_maps_inputs_and_outputs_into_memory(tmp_path):
+    np.save(tmp_path / "numbers.npy", np.arange(1000))
+    with Diffusion(workers=1, cache_folder=tmp_path / "cache") as run:
+        run.submit(double_in_place, File(tmp_path / "numbers.npy"), Output(tmp_path / "doubled.npy")).result()
+    assert np.array_equal(np.load(tmp_path / "doubled.npy"), 2 * np.arange(1000))

@@ -3,12 +3,14 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import bz2
 import contextlib
 import csv
 import gc
 import gzip
 import io
 import json
+import lzma
 import sys
 import threading
 import zipfile
@@ -141,4 +143,77 @@ def test_a_file_that_a_handler_closes_is_stored(fs, folder, is_stored):
         json.dump(BAD, file)
     except TypeError:
         file.close()
+    assert is_stored()
+
+
+WRAPPERS = {
+    "gzip": lambda file: gzip.open(file, "wb"),
+    "bz2": lambda file: bz2.open(file, "wb"),
+    "lzma": lambda file: lzma.open(file, "wb"),
+    "text in gzip": lambda file: gzip.open(file, "wt"),
+    "zip": lambda file: zipfile.ZipFile(file, "w"),
+    "buffered": io.BufferedWriter,
+    "text": io.TextIOWrapper,
+    "closing": contextlib.closing,
+}
+
+
+def fill(wrapped):
+    if isinstance(wrapped, zipfile.ZipFile):
+        wrapped.writestr("first", "1" * 1000)
+    else:
+        wrapped.write("1" if isinstance(wrapped, io.TextIOWrapper) else b"1")
+
+
+@pytest.fixture(params=WRAPPERS)
+def wrapper(request):
+    return WRAPPERS[request.param]
+
+
+def test_a_block_of_what_wraps_a_file_left_by_an_exception(fs, folder, wrapper, is_stored):
+    with pytest.raises(ValueError), wrapper(fs.open(f"{folder}/x", "wb")) as wrapped:
+        fill(wrapped)
+        raise ValueError
+    assert not is_stored()
+
+
+def test_a_block_within_another_that_is_left(fs, folder, wrapper, is_stored):
+    with contextlib.suppress(ValueError), contextlib.ExitStack() as stack:
+        fill(stack.enter_context(wrapper(fs.open(f"{folder}/x", "wb"))))
+        raise ValueError
+    assert not is_stored()
+
+
+class Report:
+    """Writes a file when its block raises."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        with self.make() as made:
+            fill(made)
+        return True
+
+
+def test_a_file_made_while_a_block_is_left_is_stored(fs, folder, wrapper, is_stored):
+    with Report(lambda: wrapper(fs.open(f"{folder}/x", "wb"))):
+        raise ValueError
+    assert is_stored()
+
+
+def test_a_file_that_the_program_itself_closes_when_a_block_is_left_is_stored(fs, folder, is_stored):
+    @contextlib.contextmanager
+    def as_far_as_it_goes():
+        file = fs.open(f"{folder}/x", "wb")
+        with contextlib.suppress(ValueError):
+            yield file
+        file.close()
+
+    with as_far_as_it_goes() as file:
+        file.write(b"1")
+        raise ValueError
     assert is_stored()

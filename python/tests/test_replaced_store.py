@@ -4,9 +4,11 @@ import errno
 import shutil
 
 import pytest
+from conftest import Node
 
 import thalweg
 from thalweg._thalweg import Store
+from thalweg.connections import close_all
 
 
 @pytest.fixture
@@ -86,3 +88,29 @@ def test_a_transaction_over_two_stores_fails(place):
         make_again(place)
         fs.pipe_file("y", b"second")
     assert failed.value.errno == errno.ESTALE and fs.find("") == []
+
+
+def test_another_store_at_the_address_of_a_node_is_begun_with_after_one_error(tmp_path):
+    for name in ("first", "second"):
+        thalweg.create(tmp_path / name)
+    node = Node(str(tmp_path / "first"))
+    fs = thalweg.ThalwegFileSystem(node.address)
+    fs.pipe_file("x", b"content")
+    reading, writing = fs.open("x", block_size=5), fs.open("y", "wb")
+    writing.write(b"content" * 100_000)
+    node.stop()
+    node = Node(str(tmp_path / "second"), node.address)
+    try:
+        with pytest.raises(OSError, match="another store is served") as failed:
+            fs.find("")
+        assert failed.value.errno == errno.ESTALE
+        assert fs.find("") == []
+        fs.pipe_file("z", b"content")
+        assert fs.find("") == ["z"]
+        for file, deed in [(reading, reading.read), (writing, writing.close)]:
+            with pytest.raises(OSError) as failed:
+                deed()
+            assert failed.value.errno == errno.ESTALE, file
+    finally:
+        close_all()
+        node.stop()

@@ -10,10 +10,8 @@ from __future__ import annotations
 import errno
 import io
 import os
-import sys
 from typing import TYPE_CHECKING, Any
 
-from fsspec.core import OpenFile
 from fsspec.spec import AbstractBufferedFile
 
 from thalweg._thalweg import Entry, EpochPin, is_left_by_exception
@@ -23,9 +21,6 @@ from thalweg.upload import ScratchUpload, StreamUpload, Upload
 
 if TYPE_CHECKING:
     from thalweg.filesystem import ThalwegFileSystem
-
-# Frames between `OpenFile.__exit__` and the file it closes: `OpenFile.close`, and wrappers written in Python.
-_MAX_FRAMES = 6
 
 
 class ThalwegFile(AbstractBufferedFile):  # type: ignore[misc]
@@ -96,7 +91,7 @@ class _FileBeingWritten(io.BufferedIOBase):
 
     def close(self) -> None:
         """Stores the file: it has its name when this returns, outside of transactions."""
-        if not self.closed and (_is_block_left() or is_left_by_exception()):
+        if not self.closed and (self._upload.is_block_left() or is_left_by_exception()):
             self.discard()
         self._upload.close()
 
@@ -259,17 +254,3 @@ class WrittenText(io.TextIOWrapper):
     def __del__(self) -> None:
         # As with the file below.
         pass
-
-
-def _is_block_left() -> bool:
-    """Returns whether `with fsspec.open(...)` closes the file since its block raised: it does not say so to the file."""
-    if sys.exc_info()[0] is None:
-        return False
-    frame = sys._getframe(2)
-    for _ in range(_MAX_FRAMES):
-        if frame.f_code is OpenFile.__exit__.__code__:
-            return bool(frame.f_locals["args"][0] is not None)
-        if frame.f_back is None:
-            break
-        frame = frame.f_back
-    return False

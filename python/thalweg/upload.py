@@ -24,6 +24,7 @@ from fsspec.compression import compr
 
 from thalweg._thalweg import Draft, Entry, Finalizer, Store, Writer
 from thalweg.connections import before_closing, store_of, using
+from thalweg.left_block import frames_being_left, is_block_left
 
 if TYPE_CHECKING:
     from thalweg.filesystem import ThalwegFileSystem
@@ -55,6 +56,7 @@ class Upload:
         self._process = os.getpid()
         self._store: Store | None = None
         self._draft: Draft | None = None
+        self._left_at_opening = frames_being_left()
         _unclosed.add(self)
 
     @property
@@ -75,6 +77,10 @@ class Upload:
     def finalizer(self) -> Finalizer:
         """Returns what the file object in front holds."""
         return Finalizer(self.collect)
+
+    def is_block_left(self) -> bool:
+        """Returns whether the caller ends it since the block of a `with` statement raised that began after it was opened."""
+        return is_block_left(self._left_at_opening)
 
     def close(self) -> None:
         """Makes a draft of the content, and commits it outside of transactions."""
@@ -118,7 +124,7 @@ class Upload:
         """Ends a file that was not closed: stores it, unless an exception has left it so."""
         if self.closed or self._process != os.getpid():
             return
-        if is_left_by_exception:
+        if is_left_by_exception or self.is_block_left():
             self.discard()
             return
         self.close()

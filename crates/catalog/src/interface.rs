@@ -48,6 +48,9 @@ pub enum Error {
     Io { path: String, why: String },
     #[error("{peer}: {why}")]
     Unavailable { peer: String, why: String },
+    /// The peer serves another store than the one that was opened.
+    #[error("another store is served at {peer} now; begin again")]
+    Replaced { peer: String },
 }
 
 pub type Result<T> = std::result::Result<T, Error>;

@@ -31,8 +31,8 @@ pub fn is_of_an_absent_node(error: &repository::Error) -> bool {
     use repository::Error::{Catalog, Store};
     matches!(
         error,
-        Store(store::Error::Unavailable { .. } | store::Error::Poisoned { .. })
-            | Catalog(catalog::Error::Unavailable { .. })
+        Store(store::Error::Unavailable { .. } | store::Error::Poisoned { .. } | store::Error::Replaced { .. })
+            | Catalog(catalog::Error::Unavailable { .. } | catalog::Error::Replaced { .. })
     )
 }
 

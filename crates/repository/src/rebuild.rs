@@ -226,7 +226,9 @@ impl OldCatalog {
         if self.is_sound {
             scan.add_outbox(view.unjournaled()?);
             self.lost_segments = catalog.lost()?;
-            let live = catalog.containers()?.into_iter().filter(ContainerRecord::is_referable).map(|record| record.id);
+            let containers = catalog.containers()?;
+            scan.believe(&containers);
+            let live = containers.into_iter().filter(ContainerRecord::is_referable).map(|record| record.id);
             // An earlier rebuild may have left out the container of lost segments.
             self.live_containers = live.chain(self.lost_segments.iter().map(|lost| lost.address.container)).collect();
             self.lost_records = lost_records(catalog, scan, self.given.sequence)?;

@@ -37,6 +37,8 @@ pub(crate) struct Scan {
     pub records: BTreeMap<u64, JournalRecord>,
     /// Every number that a file bears in its name or for its segments, also those of files that cannot be read.
     pub containers: BTreeMap<ContainerId, ContainerRecord>,
+    /// By number, the other files with segments of it, and how many each has.
+    holders: BTreeMap<ContainerId, BTreeMap<ContainerId, u64>>,
     /// Files that could be read.
     pub readable: u64,
     pub damages: Vec<Damage>,
@@ -56,6 +58,7 @@ impl Scan {
         loop {
             let new: Vec<_> = local.containers_on_disk()?.into_iter().filter(|number| seen.insert(*number)).collect();
             if new.is_empty() {
+                scan.place_moved();
                 return Ok(scan);
             }
             for physical in new {
@@ -91,19 +94,20 @@ impl Scan {
                     lost_segments: damage.lost_segments,
                     healed_segments: 0,
                 }));
-                let mut bears: Vec<_> = index.addresses().map(|(address, _)| address.container).collect();
-                bears.dedup();
+                for (address, _) in index.addresses().filter(|(address, _)| address.container != physical) {
+                    *self.holders.entry(address.container).or_default().entry(physical).or_default() += 1;
+                }
                 // Verification takes a container with segments for one that had its footer.
                 let (stored_bytes, segments) =
                     if index.is_sealed() { (index.end_offset(), index.segments().len() as u64) } else { (0, 0) };
                 self.readable += 1;
-                self.register(physical, stored_bytes, segments, bears);
+                self.register(physical, stored_bytes, segments);
             }
             // Collection deleted it since: its segments lie in a newer file.
             Err(store::Error::NotFound { .. }) => {}
             Err(store::Error::Corrupt { offset, why, .. }) => {
                 self.note(physical, offset, why);
-                self.register(physical, 0, 0, Vec::new());
+                self.register(physical, 0, 0);
             }
             Err(other) => return Err(other.into()),
         }
@@ -154,17 +158,34 @@ impl Scan {
         self.damages.push(Damage::Container { container, offset, why, lost_segments: 0, healed_segments: 0 });
     }
 
-    /// A number whose own file is still there lies in that file; otherwise in the newest that bears it.
-    fn register(&mut self, physical: ContainerId, stored_bytes: u64, segments: u64, bears: Vec<ContainerId>) {
+    fn register(&mut self, physical: ContainerId, stored_bytes: u64, segments: u64) {
         let own = ContainerRecord { id: physical, state: ContainerState::Live, physical, stored_bytes, segments };
-        for id in bears.into_iter().filter(|id| *id != physical) {
-            let moved = ContainerRecord { id, stored_bytes: 0, segments: 0, ..own };
-            let record = self.containers.entry(id).or_insert(moved);
-            if record.physical != id {
-                record.physical = record.physical.max(physical);
+        self.containers.insert(physical, own);
+    }
+
+    /// A number whose own file is still there lies in that file; otherwise in the one that has most of its segments, the
+    /// newest of equals. A newer file may have fewer: of a collection that was killed before the catalog knew of it, or
+    /// refused since a new version needed more.
+    fn place_moved(&mut self) {
+        for (number, holders) in &self.holders {
+            let fullest = holders.iter().max_by_key(|(file, segments)| (**segments, **file));
+            if let (false, Some((file, _))) = (self.containers.contains_key(number), fullest) {
+                self.containers.insert(*number, moved(*number, *file));
             }
         }
-        self.containers.insert(physical, own);
+    }
+
+    /// Believes a sound catalog about numbers without a file of their own, where the file it names has their segments: it
+    /// may have replaced a fuller file that is damaged.
+    pub fn believe(&mut self, records: &[ContainerRecord]) {
+        for ContainerRecord { id, physical, .. } in records.iter().filter(|record| record.is_referable()) {
+            let is_there = self.holders.get(id).is_some_and(|holders| holders.contains_key(physical));
+            if let (true, Some(record)) = (is_there, self.containers.get_mut(id))
+                && record.physical != *id
+            {
+                record.physical = *physical;
+            }
+        }
     }
 
     /// Whether a record of this sequence is there, even one that does not count.
@@ -208,6 +229,10 @@ impl Scan {
         let left_out = catalog::LocalCatalog::replay(&replayed, &[], &records, &IssuedNumbers::default())?;
         Ok((replayed, left_out))
     }
+}
+
+fn moved(id: ContainerId, physical: ContainerId) -> ContainerRecord {
+    ContainerRecord { id, state: ContainerState::Live, physical, stored_bytes: 0, segments: 0 }
 }
 
 /// Returns the reason alone: the place is reported beside it.

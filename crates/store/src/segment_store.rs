@@ -55,6 +55,9 @@ pub enum Error {
     /// The peer cannot be reached now; trying again may help.
     #[error("{peer}: {why}")]
     Unavailable { peer: String, why: String },
+    /// The peer serves another store than the one that was opened.
+    #[error("another store is served at {peer} now; begin again")]
+    Replaced { peer: String },
     /// A write failed earlier: data since the last success may be lost, so nothing more is accepted.
     #[error("the store stopped taking data after an earlier failure: {why}")]
     Poisoned { why: String },

@@ -13,6 +13,9 @@ pub enum Error {
     /// The node understood and refused or failed.
     #[error("{}", .0.text)]
     Failed(Failure),
+    /// The node serves another store than the one that was opened.
+    #[error("another store is served at {peer} now; begin again")]
+    Replaced { peer: String },
     /// The caller's mistake: a name or flag that does not fit.
     #[error("{0}")]
     Refused(String),

@@ -63,7 +63,7 @@ impl From<transfer::Error> for Failure {
         let code = match &error {
             transfer::Error::Unavailable { .. } => UNAVAILABLE,
             transfer::Error::Refused(_) => REFUSED,
-            transfer::Error::Protocol { .. } => IO,
+            transfer::Error::Protocol { .. } | transfer::Error::Replaced { .. } => IO,
             transfer::Error::Failed(failure) => code_of(failure.kind),
         };
         Failure { code, text: error.to_string() }

@@ -144,9 +144,6 @@ class LocalPath(str):
         made.url = url
         return made
 
-    def __fspath__(self) -> str:
-        return str(self)
-
     def __reduce__(self) -> Any:
         return LocalPath, (str(self), self.url)
 

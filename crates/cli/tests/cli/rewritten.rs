@@ -9,7 +9,7 @@ use transfer::message::{Reply, Request};
 
 use super::bounds::Client;
 use super::node::Node;
-use super::runner::Store;
+use super::runner::{Store, files_below};
 
 /// The end-to-end tests that let puts, jobs and collections run beside each other do not notice when this breaks: it takes
 /// a segment that lives through one rewriting and dies before the next, between a writer's question and its commit.
@@ -52,5 +52,39 @@ fn segments_a_writer_relies_on_are_found_after_a_second_rewriting_without_them()
             assert!(blocks.iter().any(|block| { block.segments.iter().any(|segment| segment.fingerprint == small) }))
         }
         other => panic!("the segment was answered {other:?}"),
+    }
+}
+
+/// A collection that is killed, or that is refused because a version came to need more meanwhile, leaves a newer file with
+/// fewer segments of the containers it rewrote.
+#[test]
+fn a_rebuilt_catalog_does_not_look_for_segments_in_a_file_that_a_killed_collection_left() {
+    let mut random = Random::new(32);
+    let store = Store::new();
+    let source = store.path("source");
+    std::fs::create_dir(&source).unwrap();
+    for name in ["first", "second", "third"] {
+        std::fs::write(source.join(name), random.bytes(400_000)).unwrap();
+    }
+    store.put(&source, "t");
+    store.at("rm", "t/first", &[]);
+    assert_eq!(store.json("collect")["rewritten"], 1);
+    let later = Store::new();
+    for file in files_below(&store.directory()) {
+        let copy = later.directory().join(file.strip_prefix(store.directory()).unwrap());
+        std::fs::create_dir_all(copy.parent().unwrap()).unwrap();
+        std::fs::copy(&file, copy).unwrap();
+    }
+    later.at("rm", "t/second", &[]);
+    assert_eq!(later.json("collect")["rewritten"], 1);
+    let newest = later.containers().into_iter().max().unwrap();
+    let left = store.directory().join(newest.strip_prefix(later.directory()).unwrap());
+    std::fs::create_dir_all(left.parent().unwrap()).unwrap();
+    std::fs::copy(&newest, left).unwrap();
+    for kept_as in ["catalog.sqlite", "catalog.sqlite.away"] {
+        // With the old catalog, and without any.
+        std::fs::rename(store.path("store/catalog.sqlite"), store.path("store").join(kept_as)).unwrap();
+        store.verb("verify", &["--rebuild-catalog"]);
+        assert!(store.read("t/second") == std::fs::read(source.join("second")).unwrap(), "{kept_as}");
     }
 }

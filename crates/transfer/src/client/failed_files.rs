@@ -54,7 +54,7 @@ impl FailedFiles {
 /// loss.
 pub(super) fn is_loss(error: &Error) -> bool {
     match error {
-        Error::Unavailable { .. } | Error::Protocol { .. } => true,
+        Error::Unavailable { .. } | Error::Protocol { .. } | Error::Replaced { .. } => true,
         Error::Failed(failure) => {
             !matches!(failure.kind, FailureKind::NotFound | FailureKind::Exists | FailureKind::Refused)
         }

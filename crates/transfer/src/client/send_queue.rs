@@ -396,6 +396,15 @@ impl SendQueue {
         progress.unserved_since = progress.unserved_since.map(|since| (since + time).min(now));
     }
 
+    /// Returns the next node that has answered, or else that may: those that are known to be out of reach are passed over,
+    /// unless all others are.
+    fn next_node(&self, streams: &Streams, node: usize) -> usize {
+        let others = || (1..self.nodes.len()).map(|step| (node + step) % self.nodes.len());
+        let reached = others().find(|other| streams.is_reached(&self.nodes[*other], self.index));
+        let unknown = || others().find(|other| !streams.is_out_of_reach(&self.nodes[*other], self.index));
+        reached.or_else(unknown).unwrap_or((node + 1) % self.nodes.len())
+    }
+
     /// Moves to the next node with everything that is kept; false when the timeout has passed.
     pub fn move_on(self: &Arc<Self>, streams: &Streams, now: Instant) -> bool {
         let mut route = self.route();
@@ -409,10 +418,7 @@ impl SendQueue {
             }
         }
         let works = route.stream.remove_queue(self);
-        // Nodes that are known to be out of reach are passed over, unless all others are.
-        let mut others = (1..self.nodes.len()).map(|step| (route.node + step) % self.nodes.len());
-        let reachable = others.find(|node| !streams.is_out_of_reach(&self.nodes[*node], self.index));
-        route.node = reachable.unwrap_or((route.node + 1) % self.nodes.len());
+        route.node = self.next_node(streams, route.node);
         route.stream = streams.get(&self.nodes[route.node], self.index);
         route.stream.stripe_set(self, now + MOVE_PAUSE);
         let refused: Vec<Work> = works.into_iter().filter_map(|work| route.stream.push(Some(self), work)).collect();

@@ -77,6 +77,11 @@ impl Streams {
     pub fn is_out_of_reach(&self, address: &str, index: u32) -> bool {
         self.get(address, index).is_out_of_reach() || self.get(address, 0).is_out_of_reach()
     }
+
+    /// Returns whether this stream to the node has been welcomed, and has not been given up since.
+    pub fn is_reached(&self, address: &str, index: u32) -> bool {
+        self.get(address, index).lock().reach == Reach::Reached
+    }
 }
 
 pub(super) struct Stream {

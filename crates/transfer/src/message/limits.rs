@@ -42,7 +42,7 @@ pub(super) fn check_request(request: &Request) -> Result<()> {
         PutBlock { header, .. } => block(header, &[BlockKind::Data, BlockKind::Page]),
         Get { run } | Entries { run } => addresses(run),
         Begin { lease_ms, .. } | Renew { lease_ms, .. } => at_most("lease_ms", *lease_ms, MAX_LEASE_MS),
-        Commit { changes, .. } => changes.iter().try_for_each(change),
+        Commit { epoch, changes, .. } => self::epoch(*epoch).and(changes.iter().try_for_each(change)),
         OpenPath { job, nodes, stripe_bytes, key, .. } => {
             name("job", job).and(shared_by(nodes, *stripe_bytes)).and(chosen(key))
         }
@@ -51,17 +51,18 @@ pub(super) fn check_request(request: &Request) -> Result<()> {
         | Detach { stripe_set: number, .. }
         | AwaitOthers { stripe_set: number, .. } => stripe_set(*number),
         SetSize { stripe_set: number, size, .. } => stripe_set(*number).and(at_most("size", *size, MAX_FILE_BYTES)),
-        Checkpoint { stripe_set: number, epoch, .. } => stripe_set(*number).and(at_most("epoch", *epoch, MAX_COUNT)),
+        Checkpoint { stripe_set: number, epoch, .. } => stripe_set(*number).and(self::epoch(*epoch)),
         Read { stripe_set: number, extents, .. } => stripe_set(*number).and(ranges(extents)),
-        Write { stripe_set: number, sequence, stamp, extents, .. }
-        | OfferDigest { stripe_set: number, sequence, stamp, extents, .. } => {
-            piece(*number, *sequence, *stamp).and(ranges(extents))
+        Write { stripe_set: number, sequence, stamp, epoch, extents, .. }
+        | OfferDigest { stripe_set: number, sequence, stamp, epoch, extents, .. } => {
+            piece(*number, *sequence, *stamp)?;
+            self::epoch(*epoch).and(ranges(extents))
         }
-        OfferFingerprints { stripe_set: number, sequence, stamp, extents, fingerprints, .. } => piece(
-            *number, *sequence, *stamp,
-        )
-        .and(ranges(extents))
-        .and(at_most("fingerprints", fingerprints.len() as u64, MAX_FINGERPRINTS as u64)),
+        OfferFingerprints { stripe_set: number, sequence, stamp, epoch, extents, fingerprints, .. } => {
+            piece(*number, *sequence, *stamp)?;
+            self::epoch(*epoch).and(ranges(extents))?;
+            at_most("fingerprints", fingerprints.len() as u64, MAX_FINGERPRINTS as u64)
+        }
         SendBlocks { stripe_set: number, sequence, blocks, .. } => {
             piece(*number, *sequence, 0)?;
             blocks.iter().try_for_each(|(header, _)| block(header, &[BlockKind::Data]))
@@ -85,7 +86,7 @@ pub(super) fn check_reply(reply: &Reply) -> Result<()> {
         }),
         Stored { run } => addresses(run),
         Blocks { blocks } => blocks.iter().try_for_each(placed),
-        Session { session } => at_most("epoch", session.epoch, MAX_COUNT),
+        Session { session } => epoch(session.epoch),
         Entry { entry } => entry.iter().try_for_each(file_entry),
         List { entries, .. } => entries.iter().try_for_each(|(_, entry)| file_entry(entry)),
         Versions { versions, .. } => versions.iter().try_for_each(version),
@@ -96,7 +97,7 @@ pub(super) fn check_reply(reply: &Reply) -> Result<()> {
             at_most("size", *size, MAX_FILE_BYTES)?;
             at_most("segment_bytes", u64::from(*segment_bytes), u64::from(format::MAX_SEGMENT_BYTES))
         }
-        Attached { size, epoch } => at_most("size", *size, MAX_FILE_BYTES).and(at_most("epoch", *epoch, MAX_COUNT)),
+        Attached { size, epoch } => at_most("size", *size, MAX_FILE_BYTES).and(self::epoch(*epoch)),
         Received { sequence, stamp } | Missing { sequence, stamp, .. } | NeedFingerprints { sequence, stamp } => {
             piece(0, *sequence, *stamp)
         }
@@ -137,6 +138,10 @@ fn chosen(key: &HandleKey) -> Result<()> {
         return corrupt(MESSAGE, "the handle's key is all zeros; clients choose 16 random bytes");
     }
     Ok(())
+}
+
+fn epoch(epoch: u64) -> Result<()> {
+    at_most("epoch", epoch, MAX_COUNT)
 }
 
 fn piece(number: u32, sequence: u64, stamp: u64) -> Result<()> {
@@ -302,12 +307,26 @@ mod tests {
             |offset, bytes| Request::Read { session: SESSION, stripe_set: 0, extents: vec![Extent { offset, bytes }] };
         let hello =
             |length| Request::Hello { client: 1, stream: 1, job: "j".repeat(length), application: String::new() };
+        let of_epoch = |epoch| Request::Write {
+            session: SESSION,
+            stripe_set: 0,
+            sequence: 1,
+            stamp: 0,
+            epoch,
+            extents: vec![Extent { offset: 0, bytes: 8 }],
+        };
+        let commit_in = |epoch| {
+            let (references, changes, checkpoints) = (Vec::new(), Vec::new(), Vec::new());
+            Request::Commit { session: SESSION, references, epoch, changes, checkpoints }
+        };
         let cases = [
             (scattered(MAX_EXTENTS), scattered(MAX_EXTENTS + 1)),
             (removals(MAX_CHANGES), removals(MAX_CHANGES + 1)),
             (write(1, 0, 0, 8), write(0, 0, 0, 8)),
             (write(MAX_COUNT, MAX_COUNT, 0, 8), write(1, MAX_COUNT + 1, 0, 8)),
             (write(MAX_COUNT, 0, 0, 8), write(u64::MAX, 0, 0, 8)),
+            (of_epoch(MAX_COUNT), of_epoch(u64::MAX)),
+            (commit_in(MAX_COUNT), commit_in(MAX_COUNT + 1)),
             (write(1, 0, MAX_FILE_BYTES - 8, 8), write(1, 0, MAX_FILE_BYTES - 8, 9)),
             (read(0, MAX_FILE_BYTES), read(u64::MAX - 8, 16)),
             (size(MAX_FILE_BYTES), size(MAX_FILE_BYTES + 1)),

@@ -35,7 +35,7 @@ impl From<store::Error> for Failure {
             }
             Full { path } => at(path, Failure::new(FailureKind::Full, text)),
             Unavailable { .. } => Failure::new(FailureKind::Unavailable, text),
-            Io { .. } | Poisoned { .. } => Failure::new(FailureKind::Io, text),
+            Io { .. } | Poisoned { .. } | Replaced { .. } => Failure::new(FailureKind::Io, text),
         }
     }
 }
@@ -56,7 +56,7 @@ impl From<catalog::Error> for Failure {
             TooNew { .. } | TooOld { .. } => Failure::new(FailureKind::TooNew, text),
             Corrupt { .. } => Failure::new(FailureKind::Corrupt, text),
             Full { path } => at(path, Failure::new(FailureKind::Full, text)),
-            Io { .. } | ReadOnly { .. } => Failure::new(FailureKind::Io, text),
+            Io { .. } | ReadOnly { .. } | Replaced { .. } => Failure::new(FailureKind::Io, text),
             Unavailable { .. } => Failure::new(FailureKind::Unavailable, text),
         }
     }
@@ -76,6 +76,7 @@ pub fn store_error(error: Error, peer: &str) -> store::Error {
     match error {
         Error::Unavailable { peer, why } => store::Error::Unavailable { peer, why },
         Error::Protocol { peer, source } => store::Error::Unavailable { peer, why: source.to_string() },
+        Error::Replaced { peer } => store::Error::Replaced { peer },
         Error::Refused(text) => store::Error::Io { path: peer, source: io::Error::other(text) },
         Error::Failed(failure) => match failure.kind {
             FailureKind::NotFound => store::Error::NotFound { what: subject(failure) },
@@ -98,6 +99,7 @@ pub fn catalog_error(error: Error, peer: &str, session: SessionId) -> catalog::E
     match error {
         Error::Unavailable { peer, why } => catalog::Error::Unavailable { peer, why },
         Error::Protocol { peer, source } => catalog::Error::Unavailable { peer, why: source.to_string() },
+        Error::Replaced { peer } => catalog::Error::Replaced { peer },
         Error::Refused(why) => catalog::Error::Io { path: peer, why },
         Error::Failed(failure) => failed(failure, peer, session),
     }

@@ -230,7 +230,7 @@ impl Remote {
         let stream = shared.streams.fetch_add(1, Ordering::Relaxed);
         let connection = PooledConnection::open(&shared.address, shared.identity.hello(stream), &shared.credentials)?;
         if connection.settings != shared.settings {
-            return Err(Error::Refused(format!("{}: another store is served there now; begin again", shared.address)));
+            return Err(Error::Replaced { peer: shared.address.clone() });
         }
         Ok(connection)
     }

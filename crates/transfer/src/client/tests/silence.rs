@@ -213,6 +213,25 @@ fn opening_passes_over_addresses_that_do_not_answer() {
 }
 
 #[test]
+fn another_process_that_attaches_passes_over_all_of_them_at_once() {
+    let holes: Vec<BlackHole> = (0..3).map(|_| BlackHole::new()).collect();
+    assert_within(Duration::from_secs(5), || {
+        let (_world, nodes) = nodes(1);
+        // The one that answers is the last that any stripe set would come to.
+        let mut addresses: Vec<_> = holes.iter().map(|hole| hole.address.clone()).collect();
+        addresses.extend(settings(&nodes).nodes);
+        let process = || Client::new(Settings { nodes: addresses.clone(), ..with_timeout(&nodes, 60) }, None);
+        let (first, second) = (process(), process());
+        let ticket = first.open(b"/run/out.dat", WRITE | CREATE).unwrap();
+        let begun = Instant::now();
+        let file = second.attach(&ticket, WRITE).unwrap();
+        let took = begun.elapsed();
+        file.detach(1).unwrap();
+        took
+    });
+}
+
+#[test]
 fn addresses_that_cannot_be_one_are_refused_at_once() {
     for address in ["garbage", "host", "host:0", "http://host:7420"] {
         let timeout = Duration::from_secs(3600);
