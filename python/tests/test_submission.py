@@ -19,6 +19,7 @@ import numpy
 import pandas
 import pytest
 from diffusion_tasks import content, double, fail, note_and, note_and_nap, write
+from distributed import Client
 
 from thalweg.diffusion import Diffusion, File, InputFailed, LocalPath, Output, as_completed
 from thalweg.diffusion.calls import Value
@@ -515,3 +516,16 @@ def test_a_run_that_nobody_has_any_more_ends(tmp_path):
     # As long as somebody waits for something, it goes on.
     assert sorted(result.value for result in Diffusion(workers=1, cache_folder=tmp_path).map(double, [1, 2])) == [2, 4]
     assert Diffusion(workers=1, cache_folder=tmp_path).submit(double, 4).result() == 8
+
+
+def test_a_future_of_dask_is_refused_where_it_is_submitted(run):
+    with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as client:
+        future = client.submit(pow, 2, 3)
+        for argument in (future, [future], {"a": (1, future)}):
+            with pytest.raises(TypeError, match=r"Dask's.*result\(\)"):
+                run.submit(same, argument)
+        with pytest.raises(TypeError, match="Dask's"):
+            run.submit(same, key=future)
+        (result,) = run.map(same, [future])
+        assert isinstance(result.error, TypeError)
+        assert run.submit(same, future.result()).result() == ((8,), {})

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import pickle
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -113,6 +114,7 @@ def packed(arguments: tuple[Any, ...], keywords: dict[str, Any], apart: Apart | 
     """Of arguments that are the same objects in many calls, `apart` remembers what was pickled already."""
     apart = Apart() if apart is None else apart
     parts = (*arguments, *keywords.values())
+    _refuse_dask_futures(parts)
     call = _Packing(apart)
     known = call.separable([one for part in parts for one in apart.known(part)])
     payload = call.pickled((arguments, keywords), known)
@@ -126,6 +128,17 @@ def packed(arguments: tuple[Any, ...], keywords: dict[str, Any], apart: Apart | 
         raise ValueError(f"a task writes each of its outputs once: {list(outputs)}")
     replaced = tuple(one.url for one in call.outputs if one.replace)
     return Call(payload, tuple(dict.fromkeys(call.inputs)), outputs, tuple(call.values), replaced)
+
+
+def _refuse_dask_futures(parts: tuple[Any, ...]) -> None:
+    """They would reach the function as futures of a client that its worker does not have."""
+    future: Any = getattr(sys.modules.get("distributed"), "Future", None)
+    waiting = [(one, 0) for one in parts] if future is not None else []
+    while waiting:
+        one, depth = waiting.pop()
+        if isinstance(one, future):
+            raise TypeError(f"{one!r} is Dask's, not this run's: give its result(), or what Diffusion.submit returns")
+        waiting += [(element, depth + 1) for element in _elements(one, depth)]
 
 
 def unsendable(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> str | None:

@@ -489,7 +489,7 @@ class Agent:
             if url not in written.replaced:
                 self._store_retry.call(
                     url,
-                    lambda: outputs.check_free(url, options.storage_options, options.store_stall_timeout_s),
+                    lambda: outputs.check_free_for_folder(url, options.storage_options, options.store_stall_timeout_s),
                     lambda: self._is_closed,
                 )
         if folders:
