@@ -11,12 +11,16 @@ import errno
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from thalweg._thalweg import Store
 from thalweg.url import SCHEME
+
+# What nodes get to end this process's sessions when it exits: one that is gone would be tried for 15 s.
+_EXIT_TIMEOUT_S = 1.0
 
 _lock = threading.Lock()
 _stores: dict[Location, _Known] = {}
@@ -97,14 +101,19 @@ def using(location: Location) -> Iterator[Store]:
         del hold
 
 
-def close_all() -> None:
-    """Ends this process's sessions, leaving nothing for others to tidy. Stores are opened again when they are used."""
+def close_all(timeout_s: float | None = None) -> None:
+    """Ends this process's sessions, leaving nothing for others to tidy. Stores are opened again when they are used. Nodes
+    together get `timeout_s`."""
     with _lock:
-        stores = [known.store for known in _stores.values()]
+        stores = list(_stores.items())
         _stores.clear()
-    for store in stores:
+    give_up = None if timeout_s is None else time.monotonic() + timeout_s
+    for location, known in stores:
         try:
-            store.close()
+            if give_up is None or not location.address.startswith(SCHEME):
+                known.store.close()
+            else:
+                known.store.close(max(0.0, give_up - time.monotonic()))
         except OSError:
             # The lease runs out by itself, and collection tidies up.
             pass
@@ -125,7 +134,7 @@ def before_closing(call: Callable[[], None]) -> None:
 def _close_at_exit() -> None:
     for call in _before_closing:
         call()
-    close_all()
+    close_all(_EXIT_TIMEOUT_S)
 
 
 def _begin_child() -> None:

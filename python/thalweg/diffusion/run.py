@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from thalweg.diffusion.arguments import label
 from thalweg.diffusion.backend import Backend
-from thalweg.diffusion.call_digest import Definitions, Shipped
+from thalweg.diffusion.call_digest import Definitions, SentDefinitions, Shipped
 from thalweg.diffusion.calls import Apart, Call, Reference, Value, packed, unsendable
 from thalweg.diffusion.evidence import Evidence, Inspector
 from thalweg.diffusion.failure import Failure, InputFailed
@@ -131,6 +131,7 @@ class Run:
         self._record, self._journal = record, journal
         self._inspector = None if journal is None else Inspector(options)
         self._version = options.version
+        self._sent = SentDefinitions()
         self._process = os.getpid()
         # Workers and names that were warned of.
         self._warned: set[tuple[str, tuple[str, ...]]] = set()
@@ -159,15 +160,21 @@ class Run:
             raise TypeError(f"{function!r} cannot be called: the first argument is the function")
         name = label(function)
         definitions, digest = Definitions(), b""
-        sent: Any = function
         if self._journal is not None:
             digest = definitions.function_digest(function, name + self._version)
-            sent = Shipped.of(function, definitions)
         try:
-            pickled = captured(sent)
+            value = self._shipped(function, definitions)
         except TypeError as error:
             raise TypeError(f"{name}: {error}") from error
-        return Function(Value.of(pickled), name, digest, definitions)
+        return Function(value, name, digest, definitions)
+
+    def _shipped(self, function: Any, definitions: Definitions) -> Value:
+        """With what workers are to have in the user's modules."""
+        if self._journal is not None:
+            return Value.of(captured(Shipped.of(function, definitions.of(function), True)))
+        value = Value.of(captured(function))
+        found = self._sent.of(function, value.digest)
+        return Value.of(captured(Shipped.of(function, found, False))) if found else value
 
     def scatter(self, value: Any) -> Scattered:
         self.check()
@@ -349,13 +356,14 @@ class Run:
                 self._apart(feeder.flush_quietly)
 
     def _warn_of(self, result: Result) -> None:
-        """A worker called other code than the journal would say."""
+        """A worker called other code than this process has."""
         if (result.worker, result.differing) not in self._warned:
             self._warned.add((result.worker, result.differing))
             _log.warning(
-                "worker %s has imported other versions of %s than this process; results of these calls are not kept in "
-                "the journal. Restart the workers (those of this machine: with a new Diffusion)",
+                "worker %s has imported other versions of %s than this process, and called those%s. Where this process "
+                "has the old ones, reload them here; otherwise restart the workers",
                 *(result.worker, ", ".join(result.differing)),
+                "" if self._journal is None else "; the results of these calls are not kept in the journal",
             )
 
     def _arguments_of(self, number: int) -> tuple[Any, dict[str, Any]]:

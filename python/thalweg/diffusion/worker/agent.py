@@ -443,7 +443,7 @@ class Agent:
         can_wait = outcome.failure is None and not run.outputs and len(self._ready) > self._max_ready // 2
         versions = job.versions if self._options.is_journaled else []
         report = Ended(run.task, run.attempt, outcome.result, outcome.failure, *spent, job.sources, ended, versions)
-        report = report._replace(differing=outcome.differing)
+        report = report._replace(differing=tuple(name for name, _ in outcome.differing))
         self._report(report, can_wait=can_wait)
 
     def _watch(self) -> None:
