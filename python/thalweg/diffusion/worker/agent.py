@@ -106,7 +106,8 @@ class Job:
         return {**inputs, **{path: url for url, path in self.outputs.paths.items()}}
 
     def calling(self) -> Calling:
-        return Calling(self.run.function, self.run.payload, self.run.values, self.paths, self.outputs.paths)
+        run = self.run
+        return Calling(run.function, run.payload, run.values, self.paths, self.outputs.paths, run.name)
 
 
 class Agent:

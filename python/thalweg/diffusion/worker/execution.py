@@ -55,6 +55,7 @@ class Calling(NamedTuple):
     values: tuple[bytes, ...]
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
+    name: str = "the task"
 
 
 def called(function: Callable[..., Any], calling: Calling, places: Places) -> Outcome:
@@ -63,7 +64,7 @@ def called(function: Callable[..., Any], calling: Calling, places: Places) -> Ou
         return Outcome(_pickled(function(*arguments, **keywords)), None)
     except (KeyboardInterrupt, SystemExit) as error:
         # The task's doing, not the worker's.
-        return Outcome(None, Failure.of(RuntimeError(f"the task raised {error!r}")))
+        return Outcome(None, Failure.of(RuntimeError(f"{calling.name} raised {error!r}")))
     except BaseException as error:
         return Outcome(None, Failure.of(error))
 
@@ -172,11 +173,13 @@ class ProcessSlot:
             answer = _read_within(process.stdout, self._timeout_s)
         except TimeoutError:
             self.close()
-            return Outcome(None, Failure.of(TaskTimeout(f"it took longer than timeout_s = {self._timeout_s} s")))
+            return Outcome(
+                None, Failure.of(TaskTimeout(f"{calling.name} took longer than timeout_s = {self._timeout_s} s"))
+            )
         except (EOFError, OSError):
             how = _ending(process)
             self.close()
-            return Outcome(None, Failure.of(WorkerLost(f"the task's process {how}"), died=True))
+            return Outcome(None, Failure.of(WorkerLost(f"{calling.name}: its process {how}"), died=True))
         outcome: Outcome = answer
         return outcome
 
