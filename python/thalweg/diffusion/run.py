@@ -41,6 +41,10 @@ _CHUNK = 2000
 _FIRST_CHUNK = 100
 # After waiting so long it is said that nobody reads an iterator's results.
 _WARN_AFTER_S = 10.0
+# When so much of one value was pickled again by `submit`, `scatter` is recommended; and of so many values it is known.
+_MAX_REPEATED_BYTES = 256 << 20
+_MAX_REPEATED_VALUES = 64
+_MIN_REPEATED_BYTES = 1 << 20
 
 
 class RunLost(ConnectionError):
@@ -132,6 +136,8 @@ class Run:
         self._inspector = None if journal is None else Inspector(options)
         self._version = options.version
         self._sent = SentDefinitions()
+        # How often `submit` was given a large value.
+        self._repeated: dict[bytes, int] = {}
         self._process = os.getpid()
         # Workers and names that were warned of.
         self._warned: set[tuple[str, tuple[str, ...]]] = set()
@@ -186,8 +192,26 @@ class Run:
 
     def submit(self, future: TaskFuture[Any], function: Function, arguments: tuple[Any, ...], keywords: Any) -> None:
         calls = Calls(future, function, keywords, Apart(), (True,))
+        call = _packed(function, arguments, keywords)
+        self._note_repeated(function, call)
         with _Batch(self._backend) as batch:
-            self._add(calls, batch, 0, arguments, arguments, _packed(function, arguments, keywords))
+            self._add(calls, batch, 0, arguments, arguments, call)
+
+    def _note_repeated(self, function: Function, call: Call) -> None:
+        """Each call of `submit` pickles its arguments anew, as they may have changed."""
+        for value in call.values:
+            if isinstance(value, Reference) or len(value.pickled) < _MIN_REPEATED_BYTES:
+                continue
+            count = self._repeated.pop(value.digest, 0) + 1
+            self._repeated[value.digest] = count
+            if len(self._repeated) > _MAX_REPEATED_VALUES:
+                del self._repeated[next(iter(self._repeated))]
+            if count == -(-_MAX_REPEATED_BYTES // len(value.pickled)) + 1:
+                _log.warning(
+                    "an argument of %s was pickled %d times, %.0f MB each time; argument = Diffusion.scatter(argument) pickles "
+                    "it once, and so does one map of all calls",
+                    *(function.label, count, len(value.pickled) / 1e6),
+                )
 
     def map(self, calls: Calls, numbered: Iterable[tuple[int, tuple[Any, ...], Any]]) -> None:
         """All at once. What cannot be sent fails its task alone."""
