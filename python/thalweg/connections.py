@@ -48,6 +48,7 @@ class _Settings(NamedTuple):
 class _Known(NamedTuple):
     store: Store
     settings: _Settings | None
+    is_read_only: bool
 
 
 def store_of(location: Location) -> Store:
@@ -62,9 +63,20 @@ def store_of(location: Location) -> Store:
         # Before the directory's next store is opened, so that nothing of the removed one is in its way.
         _stores.pop(location, None)
         del known
+        # As the store finds out for itself when it is opened.
+        is_node = location.address.startswith(SCHEME)
+        is_read_only = not is_node and os.path.exists(location.address) and not os.access(location.address, os.W_OK)
         store = Store(os.fsencode(location.address), location.secret_file, location.tls_ca)
-        _stores[location] = _Known(store, found)
+        _stores[location] = _Known(store, found, is_read_only)
         return store
+
+
+def check_writable(location: Location, path: str) -> None:
+    """Raises if the open store was opened for reading, since this process may not write to its directory."""
+    with _lock:
+        known = _stores.get(location)
+    if known is not None and known.is_read_only:
+        raise OSError(errno.EROFS, f"the store in {location.address} can only be read here", path)
 
 
 def _settings_of(location: Location) -> _Settings | None:
