@@ -101,17 +101,17 @@ def _code(name: Name) -> Any:
 
 
 class Shipped(NamedTuple):
-    """A function on its way to workers, with what it leads to in the user's modules. Without a journal data counts only
+    """A function on its way to workers, pickled, with what it leads to in the user's modules. Without a journal data counts only
     where the module's file was changed: programs change their data as they run."""
 
-    function: Any
+    pickled: bytes
     python: tuple[int, int]
     definitions: list[tuple[Name, bytes]]
     is_journaled: bool
 
     @classmethod
-    def of(cls, function: Any, definitions: list[tuple[Name, bytes]], is_journaled: bool) -> Shipped:
-        return cls(function, sys.version_info[:2], definitions, is_journaled)
+    def of(cls, pickled: bytes, definitions: list[tuple[Name, bytes]], is_journaled: bool) -> Shipped:
+        return cls(pickled, sys.version_info[:2], definitions, is_journaled)
 
     def differing(self) -> tuple[Difference, ...]:
         """Those that this process has otherwise. Byte code of other versions of Python says nothing."""

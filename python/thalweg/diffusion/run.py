@@ -29,7 +29,7 @@ from thalweg.diffusion.futures import Scattered, TaskFuture
 from thalweg.diffusion.journal import Journal
 from thalweg.diffusion.messages import Event, Failed, Folders, NoWorker, Result, Task, Tasks, Update
 from thalweg.diffusion.options import Options
-from thalweg.diffusion.pickling import captured
+from thalweg.diffusion.pickling import captured, dumps
 from thalweg.diffusion.report.record import Record
 from thalweg.diffusion.results import Sink, TaskResult
 from thalweg.diffusion.values import SentValues
@@ -176,11 +176,12 @@ class Run:
 
     def _shipped(self, function: Any, definitions: Definitions) -> Value:
         """With what workers are to have in the user's modules."""
+        pickled = captured(function)
         if self._journal is not None:
-            return Value.of(captured(Shipped.of(function, definitions.of(function), True)))
-        value = Value.of(captured(function))
+            return Value.of(dumps(Shipped.of(pickled, definitions.of(function), True)))
+        value = Value.of(pickled)
         found = self._sent.of(function, value.digest)
-        return Value.of(captured(Shipped.of(function, found, False))) if found else value
+        return Value.of(dumps(Shipped.of(pickled, found, False))) if found else value
 
     def scatter(self, value: Any) -> Scattered:
         self.check()
@@ -202,16 +203,21 @@ class Run:
         for value in call.values:
             if isinstance(value, Reference) or len(value.pickled) < _MIN_REPEATED_BYTES:
                 continue
-            count = self._repeated.pop(value.digest, 0) + 1
-            self._repeated[value.digest] = count
-            if len(self._repeated) > _MAX_REPEATED_VALUES:
-                del self._repeated[next(iter(self._repeated))]
+            count = self._times_pickled(value)
             if count == -(-_MAX_REPEATED_BYTES // len(value.pickled)) + 1:
                 _log.warning(
                     "an argument of %s was pickled %d times, %.0f MB each time; argument = Diffusion.scatter(argument) pickles "
                     "it once, and so does one map of all calls",
                     *(function.label, count, len(value.pickled) / 1e6),
                 )
+
+    def _times_pickled(self, value: Value) -> int:
+        with self._changed:
+            count = self._repeated.pop(value.digest, 0) + 1
+            self._repeated[value.digest] = count
+            if len(self._repeated) > _MAX_REPEATED_VALUES:
+                del self._repeated[next(iter(self._repeated))]
+            return count
 
     def map(self, calls: Calls, numbered: Iterable[tuple[int, tuple[Any, ...], Any]]) -> None:
         """All at once. What cannot be sent fails its task alone."""

@@ -94,7 +94,7 @@ class ThreadSlot:
             loaded = pickle.loads(self._values[digest])
             if isinstance(loaded, Shipped):
                 # Before it runs for the first time.
-                self._differing[digest], loaded = loaded.differing(), loaded.function
+                self._differing[digest], loaded = loaded.differing(), pickle.loads(loaded.pickled)
             self._loaded[digest] = loaded
         return self._loaded[digest]
 
