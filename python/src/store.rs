@@ -1,8 +1,9 @@
 //! An open store: look-ups, reads, and commits of names.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use ::store::ClaimOwner;
 use address::{CredentialFiles, StoreAddress, open_store_with, possible_access};
@@ -264,11 +265,24 @@ impl Store {
         self.commit(py, vec![Change::Rename { from: parse(from)?, to: parse(to)? }])
     }
 
-    /// Leaves nothing for others to tidy; the store is not to be used any more.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let repository = self.repository()?;
-        py.detach(|| repository.close()).map_err(of_repository)
+    /// Leaves nothing for others to tidy; the store is not to be used any more. A node that has not answered after
+    /// `timeout_s` is left behind: the lease of its session runs out by itself.
+    #[pyo3(signature = (timeout_s=None))]
+    fn close(&self, py: Python<'_>, timeout_s: Option<f64>) -> PyResult<()> {
+        let repository = self.repository()?.clone();
+        let closed = py.detach(|| match timeout_s {
+            None => repository.close(),
+            Some(timeout_s) => close_within(repository, Duration::from_secs_f64(timeout_s)),
+        });
+        closed.map_err(of_repository)
     }
+}
+
+fn close_within(repository: Arc<Repository>, timeout: Duration) -> repository::Result<()> {
+    let (sender, closed) = mpsc::channel();
+    // Not Python's, which starts no threads while the interpreter ends.
+    std::thread::spawn(move || sender.send(repository.close()));
+    closed.recv_timeout(timeout).unwrap_or(Ok(()))
 }
 
 fn no_content() -> PyErr {

@@ -125,6 +125,9 @@ def test_a_task_that_kills_its_workers_fails_in_the_end():
         play.coordinator.gone(0.0, str(worker))
     play.orders(Run)
     assert 2 < worker < 20 and "lost" in play.news[0].failure.line
+    assert (
+        f"f: workers were lost {worker} times" in play.news[0].failure.line and "timeout_s" in play.news[0].failure.line
+    )
 
 
 def test_a_folder_that_a_lost_worker_began_to_write_may_be_replaced_by_the_next():

@@ -1,12 +1,14 @@
 """What users see of tasks that fail. SPDX-License-Identifier: Apache-2.0"""
 
 import os
+import sys
+import time
 import traceback
 
 import pytest
 from diffusion_tasks import Unfit, content, open_as_folder, refuse, refuse_together, segfault
 
-from thalweg.diffusion import Diffusion, File, WorkerLost
+from thalweg.diffusion import Diffusion, File, TaskTimeout, WorkerLost
 
 
 @pytest.fixture
@@ -37,8 +39,18 @@ def test_a_failures_line_names_the_file_and_not_its_copy(run, tmp_path):
 
 
 def test_a_crashed_process_is_reported_with_its_signal(run):
-    with pytest.raises(WorkerLost, match="was killed by SIGSEGV"):
+    with pytest.raises(WorkerLost, match="^diffusion_tasks.segfault: its process was killed by SIGSEGV"):
         run.submit(segfault).result()
+
+
+def test_a_failure_that_the_function_did_not_raise_names_the_function(run, tmp_path):
+    with pytest.raises(WorkerLost, match=r"^posix\._exit: its process ended with status 9"):
+        run.submit(os._exit, 9).result()
+    with pytest.raises(RuntimeError, match=r"sys.exit raised SystemExit\(3\)"):
+        run.submit(sys.exit, 3).result()
+    with Diffusion(workers=1, cache_folder=tmp_path / "cache", timeout_s=0.2) as hasty:
+        with pytest.raises(TaskTimeout, match="^time.sleep took longer than timeout_s = 0.2 s"):
+            hasty.submit(time.sleep, 60).result()
 
 
 def test_a_missing_input_is_a_line_and_not_a_walk_through_the_library(run, tmp_path):

@@ -10,6 +10,7 @@ from functools import partial
 
 import pytest
 from diffusion_tasks import append, content, write
+from distributed import LocalCluster
 
 from thalweg.diffusion import Diffusion, File, Output
 
@@ -205,27 +206,72 @@ def test_code_and_data_of_the_users_modules_count(tmp_path, module, other, scrip
     assert started(2) == "6 0\n"
 
 
-def test_results_of_workers_that_imported_older_code_are_not_kept(tmp_path, monkeypatch, caplog):
+@pytest.fixture
+def edit(tmp_path, monkeypatch):
+    """Gives a module that `edit` writes anew and reloads."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     module = tmp_path / "edited_module.py"
-    module.write_text("MEMO = {}\ndef f(x):\n    MEMO[x] = x\n    return x\n")
-    edited = importlib.import_module("edited_module")
-    folders = {"cache_folder": tmp_path / "cache", "run_folder": tmp_path / "run"}
+
+    def edit(line):
+        module.write_text(f"{line}\nMEMO = {{}}\ndef f(x):\n    MEMO[x] = x\n    return g(x)\n")
+        importlib.invalidate_caches()
+        found = sys.modules.get("edited_module")
+        return importlib.import_module("edited_module") if found is None else importlib.reload(found)
+
+    yield edit
+    del sys.modules["edited_module"]
+
+
+@pytest.mark.parametrize("is_journaled", [False, True])
+def test_a_module_that_is_reloaded_is_imported_anew_by_processes_for_tasks(tmp_path, edit, caplog, is_journaled):
+    folders = {"cache_folder": tmp_path / "cache", "run_folder": tmp_path / "run" if is_journaled else None}
     with Diffusion(workers=1, **folders) as run:
-        assert run.submit(edited.f, 3).result() == 3
+        edited = edit("def g(x): return x, 'first'")
+        assert run.submit(edited.f, 3).result() == (3, "first")
         # What tasks have changed since is no other code.
-        assert run.submit(edited.f, 4).result() == 4
-        assert not caplog.records
-        module.write_text("MEMO = {}\ndef f(x):\n    MEMO[x] = x\n    return -x\n")
-        importlib.reload(edited)
-        assert run.submit(edited.f, 3).result() == 3
-        assert run.submit(edited.f, 3).result() == 3
-        (warning,) = caplog.records
-        assert "edited_module.f" in warning.getMessage() and "estart the workers" in warning.getMessage()
+        pid = run.submit(os.getpid).result()
+        assert run.submit(edited.f, 4).result() == (4, "first") and run.submit(os.getpid).result() == pid
+        if not is_journaled:
+            # Nor is what this process has.
+            assert edited.f(5) == (5, "first")
+            assert run.submit(partial(edited.f), 4).result() == (4, "first") and run.submit(os.getpid).result() == pid
+        edited = edit("def g(x): return x, 'the second'")
+        assert run.submit(edited.f, 3).result() == (3, "the second")
+        assert run.submit(lambda x: edited.f(x), 3).result() == (3, "the second")
+        edited = edit("K = 1\ndef g(x): return x, K")
+        assert run.submit(edited.f, 3).result() == (3, 1)
+        edited = edit("K = 12\ndef g(x): return x, K")
+        assert run.submit(edited.f, 3).result() == (3, 12)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("is_journaled", [False, True])
+def test_a_worker_that_keeps_older_code_is_warned_of(tmp_path, edit, caplog, is_journaled):
+    edited = edit("def g(x): return x, 'first'")
+    folders = {"cache_folder": tmp_path / "cache", "run_folder": tmp_path / "run" if is_journaled else None}
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster:
+        with Diffusion(cluster, **folders) as run:
+            assert run.submit(edited.f, 3).result() == (3, "first")
+            assert not [one for one in caplog.records if one.name == "thalweg.diffusion"]
+            edited = edit("def g(x): return x, 'the second'")
+            assert [run.submit(edited.f, 3).result() for _ in range(2)] == [(3, "first")] * 2
+        (warning,) = [one for one in caplog.records if one.name == "thalweg.diffusion"]
+        assert "edited_module.g" in warning.getMessage() and "estart the workers" in warning.getMessage()
+        assert ("journal" in warning.getMessage()) == is_journaled
     with Diffusion(workers=1, **folders) as run:
         (result,) = run.map(edited.f, [3])
-        assert (result.value, result.attempts) == (-3, 1)
+        assert (result.value, result.attempts) == ((3, "the second"), 1)
+
+
+def test_code_that_was_edited_and_not_reloaded_here_is_warned_of_and_costs_one_process(tmp_path, edit, caplog):
+    edited = edit("def g(x): return x, 'first'")
+    (tmp_path / "edited_module.py").write_text("import os\ndef f(x): return x, os.getpid()\n")
+    with Diffusion(workers=1, cache_folder=tmp_path / "cache") as run:
+        (pid,) = {run.submit(edited.f, number).result()[1] for number in range(3)}
+        assert run.submit(partial(edited.f), 3).result() == (3, pid)
+    (warning,) = caplog.records
+    assert "edited_module.f" in warning.getMessage()
 
 
 def test_another_version_runs_calls_again(tmp_path):

@@ -82,6 +82,20 @@ def test_a_folder_of_a_store_that_no_run_wrote_stays(begin, directory_store):  #
     assert fs.find(folder) == [f"{folder}/another"]
 
 
+@pytest.mark.parametrize("is_local", [True, False])
+def test_a_file_stays_where_a_task_writes_a_folder(begin, directory_store, tmp_path, is_local):  # noqa: F811
+    url = f"{tmp_path}/precious" if is_local else f"thalweg://{directory_store}!/{uuid.uuid4()}"
+    fs, place = fsspec.core.url_to_fs(url)
+    fs.pipe_file(place, b"years of work")
+    with begin() as run:
+        with pytest.raises(FileExistsError, match="replace=True"):
+            run.submit(make, "result", Output(url)).result()
+        assert fs.cat_file(place) == b"years of work"
+        run.submit(make, "result", Output(url, replace=True)).result()
+        run.submit(make, "another", Output(url)).result()
+    assert fs.find(place) == [f"{place}/another"]
+
+
 def test_it_is_refused_before_the_task_runs(begin, thesis, tmp_path):  # noqa: F811
     def noting(folder):
         (tmp_path / "ran").touch()

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 from conftest import Node
@@ -66,6 +67,20 @@ def test_a_node_that_dies_is_an_error_that_names_it(tmp_path):
     close_all()
     for one in (node, again):
         one.stop()
+
+
+def test_a_process_whose_node_is_gone_exits_at_once(tmp_path):
+    thalweg.create(str(tmp_path / "store"))
+    node = Node(str(tmp_path / "store"))
+    script = "import sys, thalweg; thalweg.ThalwegFileSystem(sys.argv[1]).pipe_file('x', b'1'); print('done'); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", script, node.address], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout.readline() == b"done\n"
+        node.stop()
+        begun = time.monotonic()
+        process.communicate(b"\n", timeout=60)
+        assert process.returncode == 0 and time.monotonic() - begun < 8
 
 
 def test_work_goes_on_when_the_node_comes_back(tmp_path):

@@ -11,6 +11,8 @@ import thalweg
 DEEDS = {
     "pipe": "fs.pipe_file('z', b'1')",
     "open": "file = fs.open('z', 'wb'); file.write(b'1'); file.close()",
+    "open_only": "fs.open('z', 'wb')",
+    "open_to_change": "fs.open('n', 'r+b')",
     "remove": "fs.rm('n')",
     "rename": "fs.mv('n', 'm')",
     "copy": "fs.cp('n', 'm')",

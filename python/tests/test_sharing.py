@@ -1,5 +1,6 @@
 """Runs and Dask's own tasks share a cluster. SPDX-License-Identifier: Apache-2.0"""
 
+import contextlib
 import gc
 import time
 from types import SimpleNamespace
@@ -99,3 +100,14 @@ def test_an_agent_is_closed_once_by_the_last_of_its_runners():
 
 class FakeWorker:
     """Can be referred to weakly."""
+
+
+def test_an_idle_run_leaves_its_slot_at_once_to_one_that_waits(tmp_path, monkeypatch):
+    monkeypatch.setattr(worker, "_IDLE_TIMEOUT_S", 100.0)
+    monkeypatch.setattr(worker, "_TURN_S", 100.0)
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster:
+        with Client(cluster) as client, contextlib.ExitStack() as stack:
+            runs = [stack.enter_context(Diffusion(client, cache_folder=tmp_path / str(number))) for number in range(5)]
+            for _ in range(2):
+                futures = [run.submit(double, number) for number, run in enumerate(runs)]
+                assert [future.result(timeout=50) for future in futures] == [0, 2, 4, 6, 8]

@@ -2,6 +2,7 @@
 
 import asyncio
 import http.client
+import re
 import threading
 import time
 
@@ -91,6 +92,17 @@ def test_tasks_fail_when_their_store_stays_gone_and_others_run(begin, store, way
             assert time.monotonic() < end
             time.sleep(0.2)
         assert future.result() == bytes([59]) * 1000
+
+
+@pytest.mark.parametrize("way, said", [("refusing", "Cannot connect"), ("busy", "503")])
+def test_the_error_of_a_store_that_stays_gone_has_its_cause_and_its_time(begin, store, way, said):
+    with begin(store_timeout_s=1.0) as run:
+        getattr(store, way)()
+        begun = time.monotonic()
+        error = run.submit(content, File(store.url(1, "http"))).exception()
+        took_s = time.monotonic() - begun
+    assert isinstance(error, StoreGone) and said in str(error)
+    assert 0.9 <= float(re.search(r"has failed for ([\d.]+) s", str(error))[1]) <= took_s
 
 
 @pytest.mark.parametrize("way", ["refusing", "silent", "busy"])

@@ -6,6 +6,7 @@ import dataclasses
 import gc
 import itertools
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -19,9 +20,10 @@ import numpy
 import pandas
 import pytest
 from diffusion_tasks import content, double, fail, note_and, note_and_nap, write
+from distributed import Client
 
 from thalweg.diffusion import Diffusion, File, InputFailed, LocalPath, Output, as_completed
-from thalweg.diffusion.calls import Value
+from thalweg.diffusion.calls import Value, packed
 
 
 @pytest.fixture
@@ -515,3 +517,44 @@ def test_a_run_that_nobody_has_any_more_ends(tmp_path):
     # As long as somebody waits for something, it goes on.
     assert sorted(result.value for result in Diffusion(workers=1, cache_folder=tmp_path).map(double, [1, 2])) == [2, 4]
     assert Diffusion(workers=1, cache_folder=tmp_path).submit(double, 4).result() == 8
+
+
+def test_a_future_of_dask_is_refused_where_it_is_submitted(run):
+    with Client(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as client:
+        future = client.submit(pow, 2, 3)
+        for argument in (future, [future], {"a": (1, future)}):
+            with pytest.raises(TypeError, match=r"Dask's.*result\(\)"):
+                run.submit(same, argument)
+        with pytest.raises(TypeError, match="Dask's"):
+            run.submit(same, key=future)
+        (result,) = run.map(same, [future])
+        assert isinstance(result.error, TypeError)
+        assert run.submit(same, future.result()).result() == ((8,), {})
+
+
+def test_a_large_argument_of_many_submissions_is_warned_of_once_with_what_to_do(run, caplog, monkeypatch):
+    monkeypatch.setattr("thalweg.diffusion.run._MAX_REPEATED_BYTES", 8 << 20)
+    model = numpy.zeros(1 << 18)
+    scattered = run.scatter(model)
+    for _ in range(10):
+        run.submit(len, scattered)
+        run.submit(same, bytes(100_000))
+    assert list(run.map(len, [model] * 20)) and not caplog.records
+    for number in range(12):
+        run.submit(same, number, model=model)
+    (warning,) = caplog.records
+    assert "test_submission.same was pickled 5 times, 2 MB" in warning.getMessage()
+    assert "scatter" in warning.getMessage()
+
+
+def test_a_list_of_many_numbers_takes_not_much_longer_than_to_pickle_it():
+    numbers = [float(number) for number in range(200_000)]
+
+    def seconds(act):
+        begun = time.perf_counter()
+        act()
+        return time.perf_counter() - begun
+
+    plain_s = min(seconds(lambda: pickle.dumps(numbers, protocol=5)) for _ in range(5))
+    # Twice pickled, and its digest taken; to ask about each number takes thirty times as long.
+    assert min(seconds(lambda: packed((numbers,), {})) for _ in range(5)) < 12 * plain_s

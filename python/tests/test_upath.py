@@ -12,6 +12,7 @@ from thalweg.upath import ThalwegPath
 
 def test_a_path_is_written_with_its_store(store, fs, folder, place):
     path = UPath(place) / "sub" / "x.txt"
+    assert repr(path) == f"ThalwegPath('{place}/sub/x.txt')"
     assert isinstance(path, ThalwegPath) and str(path) == f"{place}/sub/x.txt" == path.as_uri()
     path.parent.mkdir(parents=True)
     path.write_text("content")

@@ -11,12 +11,16 @@ import errno
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from thalweg._thalweg import Store
 from thalweg.url import SCHEME
+
+# What nodes get to end this process's sessions when it exits: one that is gone would be tried for 15 s.
+_EXIT_TIMEOUT_S = 1.0
 
 _lock = threading.Lock()
 _stores: dict[Location, _Known] = {}
@@ -44,6 +48,7 @@ class _Settings(NamedTuple):
 class _Known(NamedTuple):
     store: Store
     settings: _Settings | None
+    is_read_only: bool
 
 
 def store_of(location: Location) -> Store:
@@ -58,9 +63,20 @@ def store_of(location: Location) -> Store:
         # Before the directory's next store is opened, so that nothing of the removed one is in its way.
         _stores.pop(location, None)
         del known
+        # As the store finds out for itself when it is opened.
+        is_node = location.address.startswith(SCHEME)
+        is_read_only = not is_node and os.path.exists(location.address) and not os.access(location.address, os.W_OK)
         store = Store(os.fsencode(location.address), location.secret_file, location.tls_ca)
-        _stores[location] = _Known(store, found)
+        _stores[location] = _Known(store, found, is_read_only)
         return store
+
+
+def check_writable(location: Location, path: str) -> None:
+    """Raises if the open store was opened for reading, since this process may not write to its directory."""
+    with _lock:
+        known = _stores.get(location)
+    if known is not None and known.is_read_only:
+        raise OSError(errno.EROFS, f"the store in {location.address} can only be read here", path)
 
 
 def _settings_of(location: Location) -> _Settings | None:
@@ -97,14 +113,19 @@ def using(location: Location) -> Iterator[Store]:
         del hold
 
 
-def close_all() -> None:
-    """Ends this process's sessions, leaving nothing for others to tidy. Stores are opened again when they are used."""
+def close_all(timeout_s: float | None = None) -> None:
+    """Ends this process's sessions, leaving nothing for others to tidy. Stores are opened again when they are used. Nodes
+    together get `timeout_s`."""
     with _lock:
-        stores = [known.store for known in _stores.values()]
+        stores = list(_stores.items())
         _stores.clear()
-    for store in stores:
+    give_up = None if timeout_s is None else time.monotonic() + timeout_s
+    for location, known in stores:
         try:
-            store.close()
+            if give_up is None or not location.address.startswith(SCHEME):
+                known.store.close()
+            else:
+                known.store.close(max(0.0, give_up - time.monotonic()))
         except OSError:
             # The lease runs out by itself, and collection tidies up.
             pass
@@ -125,7 +146,7 @@ def before_closing(call: Callable[[], None]) -> None:
 def _close_at_exit() -> None:
     for call in _before_closing:
         call()
-    close_all()
+    close_all(_EXIT_TIMEOUT_S)
 
 
 def _begin_child() -> None:

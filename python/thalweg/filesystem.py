@@ -20,7 +20,7 @@ from fsspec.utils import stringify_path
 from thalweg import url
 from thalweg._thalweg import Draft, Entry, Store
 from thalweg.by_url import by_url
-from thalweg.connections import Location, using
+from thalweg.connections import Location, check_writable, using
 from thalweg.entries import byte_range, entry_at, file_at, read_many
 from thalweg.file import ScratchFile, ThalwegFile, WrittenFile, WrittenText
 from thalweg.listing import Listing
@@ -208,6 +208,7 @@ class ThalwegFileSystem(Listing):
             kwargs.update(block_size=block_size or "default", autocommit=autocommit, cache_options=cache_options)
             file = ThalwegFile(self, path, entry, **kwargs)
             return file if compression is None else compr[compression](file, mode="r")
+        check_writable(self.location, path)
         write_mode: WriteMode = {"x": "create", "a": "append"}.get(mode[0], "replace")  # type: ignore[assignment]
         if "+" in mode:
             scratch = ScratchUpload(self, path, write_mode, entry, autocommit)

@@ -28,6 +28,9 @@ class ThalwegPath(UPath):
 
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self)!r})"
+
     def __str__(self) -> str:
         """Returns the URL, with the store, which universal_pathlib keeps apart from the path."""
         written: str = super().__str__()

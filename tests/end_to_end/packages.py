@@ -34,6 +34,8 @@ ls "$SHARE"/man/man1/thalweg-put.1* "$SHARE"/fish/vendor_completions.d/thalweg.f
 echo all of it
 """
 
+MAX_COMMAND_BYTES = 12_000_000
+
 
 def make(scene, *words):
     built = {"CARGO_TARGET_DIR": str(RELEASE.parent), "PIP_CACHE_DIR": str(RELEASE.parent / "pip")}
@@ -61,6 +63,8 @@ def what_is_packaged_works_where_it_is_installed(scene):
     scene.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=packages)
     from_wheel(scene, wheel)
     scene.run(["tar", "-C", scene.folder, "-xf", tarball])
+    command = scene.folder / tarball.name.removesuffix(".tar.xz") / "bin" / "thalweg"
+    check(command.stat().st_size <= MAX_COMMAND_BYTES, f"the command has {command.stat().st_size} bytes")
     use(scene, "of-tarball", scene.folder / tarball.name.removesuffix(".tar.xz"))
     from_debian_package(scene, debian)
 

@@ -25,6 +25,7 @@ mod cli {
     mod listings;
     mod logging;
     mod long_lists;
+    mod man_pages;
     mod mistakes;
     mod monitored;
     mod names;

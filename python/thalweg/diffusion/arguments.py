@@ -104,7 +104,7 @@ class Output:
     have it as their `File` or `Output` wait for it.
 
     A file replaces an older one. A folder replaces one that this run wrote, or an earlier start with the same run
-    folder; where another one is that is not empty, the task fails with `FileExistsError`.
+    folder; where another one is that is not empty, or a file, the task fails with `FileExistsError`.
 
     Parameters
     ----------

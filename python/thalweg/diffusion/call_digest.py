@@ -9,12 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import os
 import sys
 from types import FunctionType, MethodType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Tuple
 
 from thalweg.diffusion.code_names import Name, resolved
 from thalweg.diffusion.value_digest import DIGEST_BYTES, hashed, hashed_definition
+
+# Functions without a journal whose definitions are kept.
+_MAX_SENT = 256
+# A definition's name, and its digest in the process that sent the function.
+Difference = Tuple[str, bytes]
 
 
 class Definitions:
@@ -64,26 +70,64 @@ class Definitions:
         return self._known[name]
 
 
-class Shipped(NamedTuple):
-    """A function on its way to workers, with what it leads to in the user's modules."""
+class SentDefinitions:
+    """The definitions that functions lead to which were sent before, by the functions' digests. They are looked at again
+    when a module has other objects, as it does after `importlib.reload`; thread-safe."""
 
-    function: Any
+    def __init__(self) -> None:
+        self._known: dict[bytes, tuple[list[tuple[Name, bytes]], list[Any]]] = {}
+
+    def of(self, function: Any, digest: bytes) -> list[tuple[Name, bytes]]:
+        known = self._known.get(digest)
+        if known is None or any(_code(name) is not code for (name, _), code in zip(*known)):
+            found = _definitions_of(function)
+            if len(self._known) >= _MAX_SENT:
+                self._known = {}
+            known = self._known[digest] = found, [_code(name) for name, _ in found]
+        return known[0]
+
+
+def _definitions_of(function: Any) -> list[tuple[Name, bytes]]:
+    try:
+        return Definitions().of(function)
+    except Exception:
+        # Workers may be able to have what has no digest.
+        return []
+
+
+def _code(name: Name) -> Any:
+    value = resolved(name)
+    return getattr(value, "__code__", value)
+
+
+class Shipped(NamedTuple):
+    """A function on its way to workers, pickled, with what it leads to in the user's modules. Without a journal data counts only
+    where the module's file was changed: programs change their data as they run."""
+
+    pickled: bytes
     python: tuple[int, int]
     definitions: list[tuple[Name, bytes]]
+    is_journaled: bool
 
     @classmethod
-    def of(cls, function: Any, definitions: Definitions) -> Shipped:
-        return cls(function, sys.version_info[:2], definitions.of(function))
+    def of(cls, pickled: bytes, definitions: list[tuple[Name, bytes]], is_journaled: bool) -> Shipped:
+        return cls(pickled, sys.version_info[:2], definitions, is_journaled)
 
-    def differing(self) -> tuple[str, ...]:
+    def differing(self) -> tuple[Difference, ...]:
         """Those that this process has otherwise. Byte code of other versions of Python says nothing."""
         if self.python != sys.version_info[:2]:
             return ()
-        return tuple(".".join(name) for name, digest in self.definitions if _first_digest(name) != digest)
+        differing = [one for one in self.definitions if _first_digest(one[0]) != one[1]]
+        return tuple((".".join(name), digest) for name, digest in differing if self._counts(name))
+
+    def _counts(self, name: Name) -> bool:
+        return self.is_journaled or isinstance(resolved(name), (FunctionType, type)) or _is_edited(name[0])
 
 
 # What this process had under each name when it was first compared: tasks may change data since.
 _first: dict[Name, tuple[Any, bytes]] = {}
+# And what told the files of the modules then.
+_first_files: dict[str, tuple[int, int] | None] = {}
 
 
 def _first_digest(name: Name) -> bytes:
@@ -92,10 +136,24 @@ def _first_digest(name: Name) -> bytes:
     except Exception:
         # What needs it says so.
         return b""
+    _first_files.setdefault(name[0], _file_of(name[0]))
     value = resolved(name)
     if name not in _first or _first[name][0] is not value:
         _first[name] = value, hashed_definition(value, {})
     return _first[name][1]
+
+
+def _is_edited(module: str) -> bool:
+    """Whether its file has changed since this process first compared what it had of it."""
+    return module in _first_files and _first_files[module] != _file_of(module)
+
+
+def _file_of(module: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(str(sys.modules[module].__file__))
+    except (KeyError, AttributeError, OSError):
+        return None
+    return found.st_mtime_ns, found.st_size
 
 
 def _parts(function: Any) -> tuple[Any, ...]:

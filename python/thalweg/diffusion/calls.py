@@ -1,8 +1,9 @@
 """A task's arguments as they travel: pickled as they are, and made again on the worker with paths for files.
 
 The pickler meets each `File`, `Output`, future and scattered value wherever it stands, and writes a reference in its
-place, so that containers of any kind keep their type and one object stays one. What is large goes apart, under its
-digest, and travels once. SPDX-License-Identifier: Apache-2.0
+place, so that containers of any kind keep their type and one object stays one. It is not asked about plain numbers and
+strings, of which there may be millions. What is large goes apart, under its digest, and travels once.
+SPDX-License-Identifier: Apache-2.0
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import pickle
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -22,6 +24,7 @@ _LARGE_BYTES = 64 << 10
 # Plain containers of so many elements at most, and so deep, are looked through for what is large.
 _MAX_ELEMENTS = 64
 _MAX_DEPTH = 3
+_CONTAINERS = (dict, list, tuple)
 _NEVER_LARGE = (int, float, complex, type(None))
 
 
@@ -103,7 +106,7 @@ class Apart:
 
 def _elements(argument: Any, depth: int) -> Iterable[Any]:
     """What may go apart of a plain container, as several calls may have it in containers of their own."""
-    if type(argument) not in (dict, list, tuple) or len(argument) > _MAX_ELEMENTS or depth == _MAX_DEPTH:
+    if type(argument) not in _CONTAINERS or len(argument) > _MAX_ELEMENTS or depth == _MAX_DEPTH:
         return ()
     elements = argument.values() if isinstance(argument, dict) else argument
     return [one for one in elements if not isinstance(one, _NEVER_LARGE)]
@@ -113,7 +116,10 @@ def packed(arguments: tuple[Any, ...], keywords: dict[str, Any], apart: Apart | 
     """Of arguments that are the same objects in many calls, `apart` remembers what was pickled already."""
     apart = Apart() if apart is None else apart
     parts = (*arguments, *keywords.values())
+    _refuse_dask_futures(parts)
     call = _Packing(apart)
+    for part in parts:
+        call.weigh(part)
     known = call.separable([one for part in parts for one in apart.known(part)])
     payload = call.pickled((arguments, keywords), known)
     if len(payload) > _LARGE_BYTES:
@@ -126,6 +132,17 @@ def packed(arguments: tuple[Any, ...], keywords: dict[str, Any], apart: Apart | 
         raise ValueError(f"a task writes each of its outputs once: {list(outputs)}")
     replaced = tuple(one.url for one in call.outputs if one.replace)
     return Call(payload, tuple(dict.fromkeys(call.inputs)), outputs, tuple(call.values), replaced)
+
+
+def _refuse_dask_futures(parts: tuple[Any, ...]) -> None:
+    """They would reach the function as futures of a client that its worker does not have."""
+    future: Any = getattr(sys.modules.get("distributed"), "Future", None)
+    waiting = [(one, 0) for one in parts] if future is not None else []
+    while waiting:
+        one, depth = waiting.pop()
+        if isinstance(one, future):
+            raise TypeError(f"{one!r} is Dask's, not this run's: give its result(), or what Diffusion.submit returns")
+        waiting += [(element, depth + 1) for element in _elements(one, depth)]
 
 
 def unsendable(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> str | None:
@@ -151,8 +168,22 @@ class _Packing:
 
     def pickled(self, value: Any, large: Sequence[Any]) -> bytes:
         stream = io.BytesIO()
-        _Pickler(stream, self, {id(one) for one in large}).dump(value)
+        if not large:
+            _Pickler(stream, self).dump(value)
+            if not self.outputs:
+                return stream.getvalue()
+            # It meets an object once, however often it comes; outputs are counted.
+            self.inputs, self.outputs, stream = [], [], io.BytesIO()
+        _PartingPickler(stream, self, {id(one) for one in large}).dump(value)
         return stream.getvalue()
+
+    def weigh(self, argument: Any, depth: int = 0) -> None:
+        """Pickles what is large without a doubt by itself, before it is pickled with all the rest."""
+        if type(argument) in _CONTAINERS:
+            for element in _elements(argument, depth):
+                self.weigh(element, depth + 1)
+        elif _is_bulky(argument):
+            self.large(argument)
 
     def large(self, argument: Any, depth: int = 0) -> list[Any]:
         """What goes apart of an argument: what is large in it, unless all the rest is large as well."""
@@ -211,24 +242,49 @@ class _Packing:
         return place
 
 
+def _is_bulky(argument: Any) -> bool:
+    if type(argument) in (bytes, bytearray, str):
+        return len(argument) > _LARGE_BYTES
+    array: Any = getattr(sys.modules.get("numpy"), "ndarray", None)
+    return array is not None and type(argument) is array and argument.nbytes > _LARGE_BYTES
+
+
 class _Pickler(Pickler):
-    def __init__(self, stream: io.BytesIO, packing: _Packing, large: set[int]) -> None:
+    def __init__(self, stream: io.BytesIO, packing: _Packing) -> None:
         super().__init__(stream)
-        self._packing, self._large = packing, large
+        self._packing = packing
+
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, File):
+            key = value.item.key
+            self._packing.inputs.append(key)
+            return _place, ("file", key, value.url)
+        if isinstance(value, Output):
+            self._packing.outputs.append(value)
+        if isinstance(value, Reference):
+            return _place, ("shared" if value.is_shared else "value", self._packing.place(value))
+        return super().reducer_override(value)
+
+
+class _PartingPickler(_Pickler):
+    """Without what goes apart, by identity."""
+
+    def __init__(self, stream: io.BytesIO, packing: _Packing, large: set[int]) -> None:
+        super().__init__(stream, packing)
+        self._large = large
 
     def persistent_id(self, value: Any) -> Any:
         if id(value) in self._large:
             return "value", self._packing.place_of_large(value)
-        if isinstance(value, File):
-            key = value.item.key
-            self._packing.inputs.append(key)
-            return "file", key, value.url
         if isinstance(value, Output):
             self._packing.outputs.append(value)
             return "output", value.url
-        if isinstance(value, Reference):
-            return "shared" if value.is_shared else "value", self._packing.place(value)
         return None
+
+
+def _place(*_: Any) -> Any:
+    """Stands in a payload for what the worker has at that place (`_Unpickler`)."""
+    raise pickle.UnpicklingError("a task's arguments are unpickled where its files are")
 
 
 class Places(NamedTuple):
@@ -251,6 +307,14 @@ class _Unpickler(pickle.Unpickler):
     def __init__(self, payload: bytes, places: Places, made: dict[Any, Any]) -> None:
         super().__init__(io.BytesIO(payload))
         self._places, self._made = places, made
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == (_place.__module__, _place.__qualname__):
+            return self._placed
+        return super().find_class(module, name)
+
+    def _placed(self, *name: Any) -> Any:
+        return self.persistent_load(name)
 
     def persistent_load(self, name: Any) -> Any:
         if name not in self._made:

@@ -249,7 +249,7 @@ class Coordinator:
             if self._entries[number].is_cancelled:
                 self._end_cancelled(now_s, number)
             else:
-                self._died(now_s, number, was_done, is_orderly)
+                self._died(now_s, number, was_done, is_orderly, name)
 
     # What follows.
 
@@ -467,10 +467,10 @@ class Coordinator:
             self._unwritten.remove(url, self._item(Item(url).key))
         return entry
 
-    def _died(self, now_s: float, number: int, was_done: bool, is_orderly: bool) -> None:
+    def _died(self, now_s: float, number: int, was_done: bool, is_orderly: bool, worker: str) -> None:
         """The task was under way, or its outputs were, on a worker that is no more."""
         entry = self._entries[number]
-        failure = Failure.of(WorkerLost(f"{entry.task.name}: its workers were lost"), died=True)
+        failure = Failure.of(WorkerLost(_lost(entry.task.name, entry.deaths + 1, worker)), died=True)
         is_final = not is_orderly and self._is_final(entry, failure)
         if was_done or not is_orderly:
             self._failed_event(now_s, number, failure, is_final, was_done)
@@ -549,7 +549,15 @@ class Coordinator:
         keys = tuple(self._keys[item] for item in order.coming)
         replaced = tuple(url for url in task.outputs if url in task.replaced or url in self._folders)
         names = (task.function, task.payload, task.values, task.inputs, task.outputs)
-        worker.orders.append(Run(order.task, order.attempt, *names, keys, replaced))
+        worker.orders.append(Run(order.task, order.attempt, *names, keys, replaced, task.name))
 
     def _event(self, kind: str, **arguments: Any) -> None:
         self._updates.append(Event(kind, arguments))
+
+
+def _lost(task: str, times: int, worker: str) -> str:
+    often = "its worker was lost" if times == 1 else f"workers were lost {times} times while they ran it"
+    return (
+        f"{task}: {often} (last: {worker}). If the function crashes, it takes a Dask worker with it; Diffusion(timeout_s=...) "
+        "runs tasks in processes of their own, and says how these end"
+    )

@@ -196,7 +196,7 @@ class Diffusion:
         function:
             It and what it captured are taken as they are now.
         *arguments, **keywords:
-            Also futures of other tasks, which stand for their results.
+            Also futures of other tasks of this run, which stand for their results. Dask's are refused.
 
         Returns
         -------

@@ -20,7 +20,8 @@ T = TypeVar("T")
 class TaskFuture(concurrent.futures.Future[T], Reference):
     """The result of one task, when it is there.
 
-    As an argument of another task it stands for its result: that task waits for it.
+    As an argument of another task it stands for its result: that task waits for it. `running()` is always False: a task can
+    be cancelled until it has ended.
 
     Examples
     --------

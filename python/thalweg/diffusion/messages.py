@@ -155,6 +155,8 @@ class Run(NamedTuple):
     outputs: tuple[str, ...]
     coming: tuple[str, ...]
     replaced: tuple[str, ...] = ()
+    # The function's, for errors.
+    name: str = "the task"
 
 
 class Fetch(NamedTuple):

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from thalweg.diffusion.arguments import label
 from thalweg.diffusion.backend import Backend
-from thalweg.diffusion.call_digest import Definitions, Shipped
+from thalweg.diffusion.call_digest import Definitions, SentDefinitions, Shipped
 from thalweg.diffusion.calls import Apart, Call, Reference, Value, packed, unsendable
 from thalweg.diffusion.evidence import Evidence, Inspector
 from thalweg.diffusion.failure import Failure, InputFailed
@@ -29,7 +29,7 @@ from thalweg.diffusion.futures import Scattered, TaskFuture
 from thalweg.diffusion.journal import Journal
 from thalweg.diffusion.messages import Event, Failed, Folders, NoWorker, Result, Task, Tasks, Update
 from thalweg.diffusion.options import Options
-from thalweg.diffusion.pickling import captured
+from thalweg.diffusion.pickling import captured, dumps
 from thalweg.diffusion.report.record import Record
 from thalweg.diffusion.results import Sink, TaskResult
 from thalweg.diffusion.values import SentValues
@@ -41,6 +41,10 @@ _CHUNK = 2000
 _FIRST_CHUNK = 100
 # After waiting so long it is said that nobody reads an iterator's results.
 _WARN_AFTER_S = 10.0
+# When so much of one value was pickled again by `submit`, `scatter` is recommended; and of so many values it is known.
+_MAX_REPEATED_BYTES = 256 << 20
+_MAX_REPEATED_VALUES = 64
+_MIN_REPEATED_BYTES = 1 << 20
 
 
 class RunLost(ConnectionError):
@@ -131,6 +135,9 @@ class Run:
         self._record, self._journal = record, journal
         self._inspector = None if journal is None else Inspector(options)
         self._version = options.version
+        self._sent = SentDefinitions()
+        # How often `submit` was given a large value.
+        self._repeated: dict[bytes, int] = {}
         self._process = os.getpid()
         # Workers and names that were warned of.
         self._warned: set[tuple[str, tuple[str, ...]]] = set()
@@ -159,15 +166,22 @@ class Run:
             raise TypeError(f"{function!r} cannot be called: the first argument is the function")
         name = label(function)
         definitions, digest = Definitions(), b""
-        sent: Any = function
         if self._journal is not None:
             digest = definitions.function_digest(function, name + self._version)
-            sent = Shipped.of(function, definitions)
         try:
-            pickled = captured(sent)
+            value = self._shipped(function, definitions)
         except TypeError as error:
             raise TypeError(f"{name}: {error}") from error
-        return Function(Value.of(pickled), name, digest, definitions)
+        return Function(value, name, digest, definitions)
+
+    def _shipped(self, function: Any, definitions: Definitions) -> Value:
+        """With what workers are to have in the user's modules."""
+        pickled = captured(function)
+        if self._journal is not None:
+            return Value.of(dumps(Shipped.of(pickled, definitions.of(function), True)))
+        value = Value.of(pickled)
+        found = self._sent.of(function, value.digest)
+        return Value.of(dumps(Shipped.of(pickled, found, False))) if found else value
 
     def scatter(self, value: Any) -> Scattered:
         self.check()
@@ -179,8 +193,31 @@ class Run:
 
     def submit(self, future: TaskFuture[Any], function: Function, arguments: tuple[Any, ...], keywords: Any) -> None:
         calls = Calls(future, function, keywords, Apart(), (True,))
+        call = _packed(function, arguments, keywords)
+        self._note_repeated(function, call)
         with _Batch(self._backend) as batch:
-            self._add(calls, batch, 0, arguments, arguments, _packed(function, arguments, keywords))
+            self._add(calls, batch, 0, arguments, arguments, call)
+
+    def _note_repeated(self, function: Function, call: Call) -> None:
+        """Each call of `submit` pickles its arguments anew, as they may have changed."""
+        for value in call.values:
+            if isinstance(value, Reference) or len(value.pickled) < _MIN_REPEATED_BYTES:
+                continue
+            count = self._times_pickled(value)
+            if count == -(-_MAX_REPEATED_BYTES // len(value.pickled)) + 1:
+                _log.warning(
+                    "an argument of %s was pickled %d times, %.0f MB each time; argument = Diffusion.scatter(argument) pickles "
+                    "it once, and so does one map of all calls",
+                    *(function.label, count, len(value.pickled) / 1e6),
+                )
+
+    def _times_pickled(self, value: Value) -> int:
+        with self._changed:
+            count = self._repeated.pop(value.digest, 0) + 1
+            self._repeated[value.digest] = count
+            if len(self._repeated) > _MAX_REPEATED_VALUES:
+                del self._repeated[next(iter(self._repeated))]
+            return count
 
     def map(self, calls: Calls, numbered: Iterable[tuple[int, tuple[Any, ...], Any]]) -> None:
         """All at once. What cannot be sent fails its task alone."""
@@ -349,13 +386,14 @@ class Run:
                 self._apart(feeder.flush_quietly)
 
     def _warn_of(self, result: Result) -> None:
-        """A worker called other code than the journal would say."""
+        """A worker called other code than this process has."""
         if (result.worker, result.differing) not in self._warned:
             self._warned.add((result.worker, result.differing))
             _log.warning(
-                "worker %s has imported other versions of %s than this process; results of these calls are not kept in "
-                "the journal. Restart the workers (those of this machine: with a new Diffusion)",
+                "worker %s has imported other versions of %s than this process, and called those%s. Where this process "
+                "has the old ones, reload them here; otherwise restart the workers",
                 *(result.worker, ", ".join(result.differing)),
+                "" if self._journal is None else "; the results of these calls are not kept in the journal",
             )
 
     def _arguments_of(self, number: int) -> tuple[Any, dict[str, Any]]:

@@ -1,7 +1,8 @@
 //! A job's default name among those that share a node: the name of its program.
 //!
 //! Jobs begin with a launcher, and launchers have options of their own that only they understand; so the program is
-//! taken to be the first word behind the launcher that is a file one can execute.
+//! taken to be the first word behind the launcher that is a file one can execute, but for the values of options that
+//! may be such a word: `-launcher ssh`, `--map-by node`, `--mca plm_rsh_agent /opt/agent`.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt;
@@ -10,6 +11,24 @@ use std::path::Path;
 /// With whatever follows: Debian has mpirun.mpich, and MPICH mpiexec.hydra.
 const MPIRUNS: [&str; 4] = ["mpirun", "mpiexec", "orterun", "prterun"];
 const OTHER_LAUNCHERS: [&str; 3] = ["srun", "env", "time"];
+/// Options of Open MPI, MPICH and Slurm with one value, and with two.
+const ONE_VALUE: [&str; 14] = [
+    "bind-to",
+    "bootstrap",
+    "bootstrap-exec",
+    "host",
+    "hosts",
+    "job-name",
+    "launcher",
+    "launcher-exec",
+    "map-by",
+    "partition",
+    "rank-by",
+    "rmk",
+    "wdir",
+    "x",
+];
+const TWO_VALUES: [&str; 6] = ["env", "genv", "gmca", "mca", "pmixmca", "prtemca"];
 
 /// Returns the program's file name; that of the launcher when no program is found behind it.
 pub(super) fn of_command(command: &[OsString]) -> String {
@@ -24,8 +43,29 @@ pub(super) fn of_command(command: &[OsString]) -> String {
 pub(super) fn position(command: &[OsString]) -> Option<usize> {
     match command.first() {
         Some(first) if !is_launcher(first) => Some(0),
-        Some(_) => (1..command.len()).find(|at| !is_launcher(&command[*at]) && is_executable(&command[*at])),
+        Some(_) => behind_launcher(command),
         None => None,
+    }
+}
+
+fn behind_launcher(command: &[OsString]) -> Option<usize> {
+    let mut at = 1;
+    while let Some(word) = command.get(at) {
+        match word.to_str().and_then(|word| word.strip_prefix('-')) {
+            Some(option) => at += 1 + values(option.trim_start_matches('-')),
+            None if !is_launcher(word) && is_executable(word) => return Some(at),
+            None => at += 1,
+        }
+    }
+    None
+}
+
+/// Returns how many words behind an option are its values, as far as is known.
+fn values(option: &str) -> usize {
+    match option {
+        one if ONE_VALUE.contains(&one) => 1,
+        two if TWO_VALUES.contains(&two) => 2,
+        _ => 0,
     }
 }
 
@@ -67,6 +107,8 @@ mod tests {
         assert_eq!(name(&["mpirun.mpich", "-n", "4", "sh"]), "sh");
         assert_eq!(name(&["/opt/bin/mpirun", "-n", "64", "/bin/sh", "ls"]), "sh");
         assert_eq!(name(&["mpiexec", "-host", "n1,n2", "env", "sh"]), "sh");
+        assert_eq!(name(&["mpirun", "-launcher", "cp", "-n", "2", "sh", "-x", "ls"]), "sh");
+        assert_eq!(name(&["mpirun", "--mca", "plm_rsh_agent", "/bin/cp", "--map-by=ls", "--map-by", "ls", "sh"]), "sh");
     }
 
     #[test]

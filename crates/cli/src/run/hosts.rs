@@ -230,6 +230,7 @@ mod tests {
         let given = [("SLURM_JOB_NODELIST", "n[1-9]")];
         assert_eq!(hosts("/opt/mpirun.mpich -n 2 -hosts a,b:4,a ./app", &given), names(&["a", "b"]));
         assert_eq!(hosts("mpiexec --host=c ./app", &given), names(&["c"]));
+        assert_eq!(hosts("mpirun --mca plm_rsh_agent /bin/sh --map-by ls --host c ./app", &given), names(&["c"]));
         assert_eq!(hosts("mpirun -n 2 sh -f notes -H x", &[]), None, "what follows the program is the program's");
         assert_eq!(hosts("./app --host x", &[]), None);
     }

@@ -39,9 +39,11 @@ def _ignore(**_: Any) -> None:
 
 # Messages cost the scheduler more than what is in them: what can wait does so for others, this long.
 _GATHER_S = 0.05
-# How often a runner that has nothing to do looks whether its worker is to close; and when it leaves its slot.
-_POLL_S = 0.25
+# How often a runner that has nothing to do looks whether its worker is to close; and when it leaves its slot, also to others
+# that wait for it: not at once, as the next task may be on its way.
+_POLL_S = 0.05
 _IDLE_TIMEOUT_S = 0.5
+_SHARED_IDLE_TIMEOUT_S = 0.1
 # A runner has its slot for so long before it makes room for others.
 _TURN_S = 0.5
 
@@ -113,11 +115,12 @@ class DaskAgent:
                 return self._spare.pop()
         return ThreadSlot(self._values) if self._timeout_s is None else ProcessSlot(self._values, self._timeout_s)
 
-    def runner_ended(self, slot: ThreadSlot | ProcessSlot) -> None:
+    def runner_ended(self, slot: ThreadSlot | ProcessSlot, is_turn_over: bool) -> None:
+        """At the end of its turn there is more to run, for which others go first."""
         with self._mutex:
             self._runners -= 1
             self._spare.append(slot)
-            gives_way = self._are_others_queued
+            gives_way = is_turn_over and self._are_others_queued
             if gives_way:
                 self._gives_way_until = time.monotonic() + _TURN_S
         if gives_way:
@@ -252,6 +255,7 @@ def runner(options: Options, slots: int) -> None:
     worker: Any = get_worker()
     dask_agent, slot = _dask_agent(worker, options, slots)
     begun = idle_since = time.monotonic()
+    is_turn_over = False
     try:
         while not dask_agent.agent.is_closed and worker.status == Status.running:
             job = dask_agent.agent.take(_POLL_S)
@@ -259,10 +263,11 @@ def runner(options: Options, slots: int) -> None:
             if job is not None:
                 dask_agent.agent.finish(job, _outcome(slot, job))
                 now = idle_since = time.monotonic()
-            elif now - idle_since > _IDLE_TIMEOUT_S:
-                return
-            if now - begun > _TURN_S and dask_agent.others_wait():
+                is_turn_over = now - begun > _TURN_S and dask_agent.others_wait()
+                if is_turn_over:
+                    return
+            elif now - idle_since > (_SHARED_IDLE_TIMEOUT_S if dask_agent.others_wait() else _IDLE_TIMEOUT_S):
                 return
     finally:
-        dask_agent.runner_ended(slot)
+        dask_agent.runner_ended(slot, is_turn_over)
         _close_if_left(worker, dask_agent)

@@ -32,11 +32,18 @@ def is_filled_folder(fs: Any, place: str) -> bool:
     return any(one.rstrip("/") != place.rstrip("/") for one in listed)
 
 
+def is_file(fs: Any, place: str) -> bool:
+    if is_local(fs):
+        return os.path.isfile(place) and not os.path.islink(place)
+    found: bool = fs.isfile(place)
+    return found
+
+
 def put_folder(source: str, fs: Any, place: str, suffix: str) -> None:
     """Puts the folder at `source` in its place; `suffix` tells temporary folders of different attempts apart."""
     parent = make_parent(fs, place)
     if "thalweg" in protocols(fs):
-        _put_in_one_commit(source, fs, place)
+        _put_in_store(source, fs, place, f"{parent}/.{os.path.basename(place)}.{suffix}".lstrip("/"))
     elif shows_whole_files(fs):
         _put_objects(source, fs, place)
     else:
@@ -89,6 +96,20 @@ def _put_and_move(source: str, fs: Any, place: str, temporary: str) -> None:
         if fs.exists(temporary):
             fs.rm(temporary, recursive=True)
         raise
+
+
+def _put_in_store(source: str, fs: Any, place: str, aside: str) -> None:
+    """A file that is to be replaced waits under another name."""
+    if not is_file(fs, place):
+        _put_in_one_commit(source, fs, place)
+        return
+    fs.mv(place, aside)
+    try:
+        _put_in_one_commit(source, fs, place)
+    except BaseException:
+        fs.mv(aside, place)
+        raise
+    fs.rm_file(aside)
 
 
 def _put_in_one_commit(source: str, fs: Any, place: str) -> None:

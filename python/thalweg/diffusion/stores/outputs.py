@@ -14,7 +14,7 @@ from typing import Any
 import fsspec
 
 from thalweg.diffusion.arguments import base_name
-from thalweg.diffusion.stores.output_folder import is_filled_folder, put_folder
+from thalweg.diffusion.stores.output_folder import is_file, is_filled_folder, put_folder
 from thalweg.diffusion.stores.protocols import is_local, make_parent, shows_whole_files
 from thalweg.diffusion.stores.stall_timeout import with_stall_timeout
 from thalweg.disk_cache.tree import size_of
@@ -53,6 +53,17 @@ class Outputs:
     def remove(self) -> None:
         if self.paths:
             shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def check_free_for_folder(url: str, storage_options: dict[str, Any], stall_timeout_s: float | None = None) -> None:
+    """Raises also where a file is."""
+    check_free(url, storage_options, stall_timeout_s)
+    fs, place = fsspec.core.url_to_fs(url, **storage_options)
+    if with_stall_timeout(lambda: is_file(fs, place), stall_timeout_s, url):
+        raise FileExistsError(
+            f"{url}: there is a file, which the task's output, a folder, would replace: move it away or name another place; "
+            "Output(url, replace=True) replaces it"
+        )
 
 
 def check_free(url: str, storage_options: dict[str, Any], stall_timeout_s: float | None = None) -> None:

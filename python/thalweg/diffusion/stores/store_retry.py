@@ -96,14 +96,16 @@ class StoreRetry:
                 outage = self._failed(url, begun, error)
                 if is_over():
                     raise
-                is_late = time.monotonic() + pause_s > min(begun, outage.since) + self._timeout_s
+                since = min(begun, outage.since)
+                left_s = since + self._timeout_s - outage.asked
                 # One that was asked once while the machine stood still may be there.
-                if is_late and outage.failures >= _MIN_FAILURES:
-                    raise self._gone(url, error) from error
+                if left_s <= 0 and outage.failures >= _MIN_FAILURES:
+                    raise self._gone(url, error, outage.asked - since) from error
             else:
                 self._answered(url)
                 return answer
-            time.sleep(pause_s)
+            # Once more when the time is over.
+            time.sleep(max(_FIRST_PAUSE_S, min(pause_s, left_s)))
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def _pass_over(self, url: str) -> None:
@@ -115,7 +117,7 @@ class StoreRetry:
         if not any(isinstance(one, (ConnectionError, TimeoutError)) for one in _causes(outage.error)):
             return
         if outage.asked - outage.since > self._timeout_s and time.monotonic() - outage.asked < _LONGEST_PAUSE_S:
-            raise self._gone(url, outage.error) from outage.error
+            raise self._gone(url, outage.error, outage.asked - outage.since) from outage.error
 
     def _failed(self, url: str, begun: float, error: BaseException) -> _Outage:
         with self._mutex:
@@ -130,11 +132,11 @@ class StoreRetry:
             with self._mutex:
                 self._outages.pop(_store(url), None)
 
-    def _gone(self, url: str, error: BaseException) -> StoreGone:
-        said = str(error) or type(error).__name__
+    def _gone(self, url: str, error: BaseException, seconds: float) -> StoreGone:
         return StoreGone(
-            f"{url}: {_store(url)} has failed for more than {self._timeout_s:.3g} s (last: {said}). See that it is there, "
-            "then start the run again, with the same run_folder to keep what is done; or wait longer: store_timeout_s"
+            f"{url}: {_store(url)} has failed for {seconds:.3g} s (last: {_said(error)}). See that it is there, then start "
+            "the run again, with the same run_folder to keep what is done; or wait longer: store_timeout_s is "
+            f"{self._timeout_s:.3g} s"
         )
 
 
@@ -164,6 +166,12 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         seen.add(id(cause))
         yield cause
         cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+
+
+def _said(error: BaseException) -> str:
+    """What the store answered, or the connection: fsspec's file systems raise errors over it that only name the file."""
+    found = next((one for one in _causes(error) if _is_transient(one) or _status(one) is not None), error)
+    return f"{type(found).__name__}: {found}".removesuffix(": ")
 
 
 def _status(error: BaseException) -> int | None:

@@ -106,7 +106,8 @@ class Job:
         return {**inputs, **{path: url for url, path in self.outputs.paths.items()}}
 
     def calling(self) -> Calling:
-        return Calling(self.run.function, self.run.payload, self.run.values, self.paths, self.outputs.paths)
+        run = self.run
+        return Calling(run.function, run.payload, run.values, self.paths, self.outputs.paths, run.name)
 
 
 class Agent:
@@ -443,7 +444,7 @@ class Agent:
         can_wait = outcome.failure is None and not run.outputs and len(self._ready) > self._max_ready // 2
         versions = job.versions if self._options.is_journaled else []
         report = Ended(run.task, run.attempt, outcome.result, outcome.failure, *spent, job.sources, ended, versions)
-        report = report._replace(differing=outcome.differing)
+        report = report._replace(differing=tuple(name for name, _ in outcome.differing))
         self._report(report, can_wait=can_wait)
 
     def _watch(self) -> None:
@@ -489,7 +490,7 @@ class Agent:
             if url not in written.replaced:
                 self._store_retry.call(
                     url,
-                    lambda: outputs.check_free(url, options.storage_options, options.store_stall_timeout_s),
+                    lambda: outputs.check_free_for_folder(url, options.storage_options, options.store_stall_timeout_s),
                     lambda: self._is_closed,
                 )
         if folders:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
-from thalweg.diffusion.call_digest import Shipped
+from thalweg.diffusion.call_digest import Difference, Shipped
 from thalweg.diffusion.calls import Places, unpacked
 from thalweg.diffusion.failure import CannotStart, Failure, TaskTimeout, WorkerLost
 from thalweg.diffusion.pickling import dumps
@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
     result: bytes | None
     failure: Failure | None
     # Definitions in the user's modules that are others here than where the call came from.
-    differing: tuple[str, ...] = ()
+    differing: tuple[Difference, ...] = ()
 
 
 class Calling(NamedTuple):
@@ -55,6 +55,7 @@ class Calling(NamedTuple):
     values: tuple[bytes, ...]
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
+    name: str = "the task"
 
 
 def called(function: Callable[..., Any], calling: Calling, places: Places) -> Outcome:
@@ -63,7 +64,7 @@ def called(function: Callable[..., Any], calling: Calling, places: Places) -> Ou
         return Outcome(_pickled(function(*arguments, **keywords)), None)
     except (KeyboardInterrupt, SystemExit) as error:
         # The task's doing, not the worker's.
-        return Outcome(None, Failure.of(RuntimeError(f"the task raised {error!r}")))
+        return Outcome(None, Failure.of(RuntimeError(f"{calling.name} raised {error!r}")))
     except BaseException as error:
         return Outcome(None, Failure.of(error))
 
@@ -83,7 +84,7 @@ class ThreadSlot:
     def __init__(self, values: Mapping[bytes, bytes]) -> None:
         self._values = values
         self._loaded: dict[bytes, Any] = {}
-        self._differing: dict[bytes, tuple[str, ...]] = {}
+        self._differing: dict[bytes, tuple[Difference, ...]] = {}
 
     def load(self, digest: bytes) -> Any:
         if digest not in self._loaded:
@@ -93,7 +94,7 @@ class ThreadSlot:
             loaded = pickle.loads(self._values[digest])
             if isinstance(loaded, Shipped):
                 # Before it runs for the first time.
-                self._differing[digest], loaded = loaded.differing(), loaded.function
+                self._differing[digest], loaded = loaded.differing(), pickle.loads(loaded.pickled)
             self._loaded[digest] = loaded
         return self._loaded[digest]
 
@@ -105,7 +106,20 @@ class ThreadSlot:
             return Outcome(None, Failure.of(error))
         shared = partial(self._shared, calling.values)
         outcome = called(function, calling, Places(calling.inputs, calling.outputs, values, shared))
-        return outcome._replace(differing=self._differing.get(calling.function, ()))
+        return outcome._replace(differing=self.differing(calling.function))
+
+    def differing(self, function: bytes) -> tuple[Difference, ...]:
+        """Of a function that is loaded."""
+        return self._differing.get(function, ())
+
+    def is_current(self, function: bytes, tolerated: set[Difference] | None) -> bool:
+        """Loads a function. Whether it leads to no definitions that are others here but tolerated ones; None tolerates all,
+        also that it cannot be loaded, which the run will say."""
+        try:
+            self.load(function)
+        except Exception:
+            return tolerated is None
+        return tolerated is None or tolerated.issuperset(self.differing(function))
 
     def _shared(self, digests: tuple[bytes, ...], place: int) -> Any:
         return self.load(digests[place])
@@ -124,8 +138,23 @@ class ProcessSlot:
         self._process: subprocess.Popen[bytes] | None = None
         # Values that the process has.
         self._known: set[bytes] = set()
+        # Definitions that are others also in a process that has just imported them.
+        self._unavoidable: set[Difference] = set()
 
     def run(self, calling: Calling) -> Outcome:
+        """In a new process, when the one that there is has imported modules before they changed."""
+        is_new = self._process is None
+        outcome = self._run(calling, None if is_new else self._unavoidable)
+        if outcome is None:
+            is_new, outcome = True, self._run(calling, None)
+        assert outcome is not None
+        if is_new:
+            self._unavoidable.update(outcome.differing)
+        return outcome
+
+    def _run(self, calling: Calling, tolerated: set[Difference] | None) -> Outcome | None:
+        """Nothing was run, and the process is gone, if it has other differences than those that are tolerated; a new one
+        may have any."""
         process = self._process or self._start()
         try:
             fresh, gone = self._changes(calling)
@@ -134,18 +163,23 @@ class ProcessSlot:
             return Outcome(None, Failure.of(error))
         try:
             assert process.stdin is not None and process.stdout is not None
-            _write(process.stdin, (fresh, gone, calling))
+            _write(process.stdin, (fresh, gone, calling, tolerated))
             if fresh:
                 # To start and to load what a function needs is not yet the task.
-                _read_within(process.stdout, None if self._timeout_s is None else self._timeout_s + _LOADING_S)
+                loading_s = None if self._timeout_s is None else self._timeout_s + _LOADING_S
+                if not _read_within(process.stdout, loading_s):
+                    self.close()
+                    return None
             answer = _read_within(process.stdout, self._timeout_s)
         except TimeoutError:
             self.close()
-            return Outcome(None, Failure.of(TaskTimeout(f"it took longer than timeout_s = {self._timeout_s} s")))
+            return Outcome(
+                None, Failure.of(TaskTimeout(f"{calling.name} took longer than timeout_s = {self._timeout_s} s"))
+            )
         except (EOFError, OSError):
             how = _ending(process)
             self.close()
-            return Outcome(None, Failure.of(WorkerLost(f"the task's process {how}"), died=True))
+            return Outcome(None, Failure.of(WorkerLost(f"{calling.name}: its process {how}"), died=True))
         outcome: Outcome = answer
         return outcome
 
@@ -270,21 +304,18 @@ def serve(standard_error: int) -> None:
     _write(answers, None)
     while True:
         try:
-            fresh, gone, calling = _read(requests)
+            fresh, gone, calling, tolerated = _read(requests)
         except EOFError:
             return
         for digest in gone:
             values.pop(digest, None)
-        if fresh:
-            values.update(fresh)
-            try:
-                slot.load(calling.function)
-            except Exception:
-                # The run will say so.
-                pass
+        values.update(fresh)
         try:
             if fresh:
-                _write(answers, None)
+                is_current = slot.is_current(calling.function, tolerated)
+                _write(answers, is_current)
+                if not is_current:
+                    return
             _write(answers, slot.run(calling))
         except BrokenPipeError:
             # Nobody waits for the answer any more.
