@@ -83,11 +83,10 @@ impl Repository {
     }
 
     /// Content that was put and finds no room on the disk would take the reserve's, and a removal refers to none of it.
-    /// Its writers learn so from their own commits.
+    /// Its writers learn so from their own commits. Through a node it is the node's content.
     fn drop_what_finds_no_room(&self) -> Result<()> {
-        let Some(LocalEngines { store, .. }) = &self.local else { return Ok(()) };
         for _ in 0..MAX_UNWRITTEN_CONTAINERS {
-            match store.make_durable() {
+            match self.store.make_durable() {
                 // The container has ended with what is in its file.
                 Err(store::Error::Full { .. }) => {}
                 done => return Ok(done?),

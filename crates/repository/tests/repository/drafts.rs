@@ -140,7 +140,7 @@ fn no_commit_refers_to_what_another_writers_full_disk_has_dropped() {
 /// As a node does for `rm`, while its clients' content waits to be written.
 #[test]
 fn a_removal_goes_well_although_content_that_waits_finds_the_disk_full() {
-    for is_of_client in [true, false] {
+    for way in ["commit", "request of a client", "commit of a client"] {
         let world = World::new();
         let faulty = Arc::new(Faulty::once(world.files.clone(), 0, Fault::Full));
         let process = world.process_over(faulty.clone(), Box::new(|| ()));
@@ -150,9 +150,10 @@ fn a_removal_goes_well_although_content_that_waits_finds_the_disk_full() {
         let changes = vec![Change::Remove { path: path("a"), recursive: false }];
         let (session, epoch) = (process.lease().session(), process.lease().epoch());
         let commit = Commit { session, references: vec![], epoch, changes: changes.clone(), checkpoints: vec![] };
-        match is_of_client {
-            true => process.commit_once(commit).unwrap(),
-            false => process.commit(CLAIM_OWNER, changes, Default::default(), Vec::new()).unwrap(),
+        match way {
+            "commit" => process.commit(CLAIM_OWNER, changes, Default::default(), Vec::new()).unwrap(),
+            "request of a client" => process.commit_once(commit).unwrap(),
+            _ => world.remote(&process).commit(CLAIM_OWNER, changes, Default::default(), Vec::new()).unwrap(),
         };
         assert_eq!(process.catalog().entry(&path("a")).unwrap(), None);
         let refused = process.name(CLAIM_OWNER, &[named("b", WriteMode::Create, waiting)]).unwrap_err();
