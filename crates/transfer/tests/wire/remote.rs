@@ -159,7 +159,7 @@ fn catalog_calls_and_errors_cross_the_wire() {
     let session = catalog.begin(Purpose::Write, 1000).unwrap();
     catalog.end(session.id).unwrap();
     let mut commit =
-        Commit { session: SessionId(8), references: vec![], epoch: u64::MAX, changes: vec![], checkpoints: vec![] };
+        Commit { session: SessionId(8), references: vec![], epoch: 3, changes: vec![], checkpoints: vec![] };
     let not_live = catalog.commit(&commit).unwrap_err();
     assert!(matches!(not_live, catalog::Error::NotLive { containers } if containers == [ContainerId(7)]));
     commit.changes.push(Change::Remove { path: path("a/b"), recursive: false });
