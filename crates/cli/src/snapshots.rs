@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use format::StorePath;
 use repository::{Repository, TreeSnapshot};
 
+use crate::failure::misuse;
 use crate::location::{Location, StoreAddress, is_location, store_of_argument};
 use crate::shown;
 
@@ -36,6 +37,9 @@ pub fn place_of(written: Option<&OsStr>) -> anyhow::Result<(StoreAddress, StoreP
 
 /// Returns the snapshot whose name begins so, if there is only one, or the newest that has any of the place.
 pub fn choose(repository: &Repository, written: &str, path: &StorePath) -> anyhow::Result<TreeSnapshot> {
+    if written.is_empty() {
+        misuse!("the snapshot's name is empty; `thalweg snapshots` lists them");
+    }
     let mut snapshots = repository.snapshots()?;
     if written == LATEST {
         let newest = snapshots.into_iter().rfind(|snapshot| concerns(snapshot, path));

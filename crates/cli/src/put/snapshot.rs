@@ -1,6 +1,6 @@
 //! The names of a run on their way into a snapshot.
 
-use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use anyhow::Context;
 use catalog::FileEntry;
@@ -49,7 +49,9 @@ impl SnapshotNames {
         };
         let absolute = |source: &Source| -> anyhow::Result<(Vec<u8>, StorePath)> {
             let from = std::path::absolute(&source.from).context("the working directory")?;
-            Ok((from.as_os_str().as_bytes().to_vec(), source.target.clone()))
+            // Without a slash at its end.
+            let from: PathBuf = from.components().collect();
+            Ok((from.into_os_string().into_encoded_bytes(), source.target.clone()))
         };
         let origin = SnapshotOrigin {
             taken: FileTime::from_ns(now_ns()),

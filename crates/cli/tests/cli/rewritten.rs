@@ -88,3 +88,25 @@ fn a_rebuilt_catalog_does_not_look_for_segments_in_a_file_that_a_killed_collecti
         assert!(store.read("t/second") == std::fs::read(source.join("second")).unwrap(), "{kept_as}");
     }
 }
+
+#[test]
+fn a_container_under_another_ones_number_is_not_deleted() {
+    let store = Store::new();
+    let source = store.path("source");
+    std::fs::write(&source, Random::new(33).bytes(400_000)).unwrap();
+    store.put(&source, "f");
+    let container = store.containers().pop().unwrap();
+    let misplaced = container.parent().unwrap().parent().unwrap().join("09/0000000000000009.twc");
+    std::fs::create_dir_all(misplaced.parent().unwrap()).unwrap();
+    std::fs::rename(&container, &misplaced).unwrap();
+    store.try_verb("verify", &["--rebuild-catalog", "--force"]).expect(3);
+    let refused = store.try_verb("collect", &[]);
+    assert!(
+        misplaced.exists() && refused.code == Some(1) && refused.stderr.contains("and was not deleted"),
+        "{}",
+        refused.stderr
+    );
+    std::fs::rename(&misplaced, &container).unwrap();
+    store.try_verb("verify", &["--rebuild-catalog", "--force"]);
+    assert_eq!(store.read("f"), std::fs::read(&source).unwrap());
+}

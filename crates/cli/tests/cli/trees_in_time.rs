@@ -289,3 +289,50 @@ fn the_stores_own_directory_is_out_of_reach() {
         place.run(verb, ".thalweg-snapshots/x", &[]).expect(2);
     }
 }
+
+#[test]
+fn links_to_a_file_that_the_place_has_already_are_in_the_next_snapshot() {
+    let store = Store::new();
+    let (source, fetched) = (store.path("source"), store.path("fetched"));
+    fs::create_dir(&source).unwrap();
+    fs::write(source.join("h4"), "content").unwrap();
+    store.put(&source, "t");
+    for name in ["f0", "f2", "f3"] {
+        fs::hard_link(source.join("h4"), source.join(name)).unwrap();
+    }
+    store.put(&source, "t");
+    let place = store.address("t");
+    run(&["get".as_ref(), "--snapshot=latest".as_ref(), place.as_os_str(), fetched.as_os_str()]).expect(0);
+    for name in ["f0", "f2", "f3", "h4"] {
+        assert_eq!(fs::read_to_string(fetched.join(name)).unwrap(), "content", "{name}");
+    }
+}
+
+#[test]
+fn a_slash_behind_the_source_makes_no_other_tree() {
+    let store = Store::new();
+    let source = store.path("source");
+    fs::create_dir(&source).unwrap();
+    for name in ["going", "staying"] {
+        fs::write(source.join(name), name).unwrap();
+    }
+    store.put(&source, "t");
+    fs::remove_file(source.join("going")).unwrap();
+    let mut written = source.clone().into_os_string();
+    written.push("/");
+    store.put(written.as_ref(), "t");
+    let listed = store.at("ls", "t", &["--json"]).json();
+    assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
+}
+
+#[test]
+fn an_empty_name_is_no_snapshots() {
+    let store = Store::new();
+    let source = store.path("source");
+    fs::create_dir(&source).unwrap();
+    store.put(&source, "t");
+    let place = store.address("");
+    let refused = run(&["forget".as_ref(), place.as_os_str(), "--snapshot=".as_ref()]).expect(2);
+    assert!(refused.stderr.contains("name is empty"), "{}", refused.stderr);
+    assert_eq!(store.json("snapshots").as_array().unwrap().len(), 1);
+}

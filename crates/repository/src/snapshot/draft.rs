@@ -163,11 +163,11 @@ impl SnapshotDraft {
         self.names = sorted;
     }
 
-    /// A link whose target is not there has none of its content here.
+    /// A link whose target is not there has none of its content here. The target may be a link itself.
     fn add_links(&mut self, links: BTreeMap<StorePath, StorePath>) {
         let mut added = Vec::new();
-        for (path, target) in links {
-            let Some(at) = self.find(target.as_bytes()) else { continue };
+        for (path, target) in &links {
+            let Some(at) = self.find(linked_name(&links, target).as_bytes()) else { continue };
             let name = self.names[at].clone();
             let after_path = name.start + LENGTH_BYTES + name.path_bytes as usize;
             let rest = self.bytes()[after_path..name.start + (name.record_bytes + name.root_bytes) as usize].to_vec();
@@ -306,4 +306,14 @@ impl ListingSegments {
         self.bytes.drain(..self.start);
         Ok(std::mem::take(&mut self.start) as u64)
     }
+}
+
+/// Follows links to the name that is none, as far as they lead.
+fn linked_name<'a>(links: &'a BTreeMap<StorePath, StorePath>, target: &'a StorePath) -> &'a StorePath {
+    let mut name = target;
+    for _ in 0..links.len() {
+        let Some(next) = links.get(name) else { break };
+        name = next;
+    }
+    name
 }

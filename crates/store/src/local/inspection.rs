@@ -182,7 +182,7 @@ impl LocalStore {
     }
 
     /// Deletes the container's file and returns the length it had; none is no error. Nothing may refer to it any more.
-    /// A file whose header names another store stays, with an error.
+    /// A file whose header names another store or another container stays, with an error.
     pub fn remove_file(&self, physical: ContainerId) -> Result<u64> {
         let name = file_name(physical);
         let bytes = match self.shared.files.open(&name).and_then(|file| file.length()) {
@@ -190,20 +190,26 @@ impl LocalStore {
             Err(Error::NotFound { .. } | Error::Corrupt { .. }) => 0,
             length => length?,
         };
-        self.check_ours(&name)?;
+        self.check_bears(physical, &name)?;
         self.shared.files.remove(&name)?;
         self.forget_container(physical);
         Ok(bytes)
     }
 
-    /// Refuses a file of another store. One whose header cannot be read is what is left of ours.
-    fn check_ours(&self, name: &str) -> Result<()> {
+    /// Refuses a file of another store, and another container's, which may be its only one. A file whose header cannot be
+    /// read is what is left of ours.
+    fn check_bears(&self, physical: ContainerId, name: &str) -> Result<()> {
+        let refuse = |why: String| Err(Error::Io { path: name.to_owned(), source: std::io::Error::other(why) });
         let read = self.shared.files.open(name).and_then(|file| file.read(0, CONTAINER_HEADER_BYTES));
         match read.ok().and_then(|bytes| ContainerHeader::decode(&bytes).ok()) {
             Some(header) if header.store != self.shared.store => {
-                let why = format!("it is of another store ({}), and was not deleted", header.store);
-                Err(Error::Io { path: name.to_owned(), source: std::io::Error::other(why) })
+                refuse(format!("it is of another store ({}), and was not deleted", header.store))
             }
+            Some(header) if header.container != physical => refuse(format!(
+                "it is container {}, and was not deleted: move it to {}, or away if that is there",
+                header.container,
+                file_name(header.container)
+            )),
             _ => Ok(()),
         }
     }
