@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, bail};
 use catalog::Version;
+use format::VersionRecord;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Retention {
@@ -24,10 +25,15 @@ impl Retention {
     }
 }
 
+/// The same content may lie in other segments: where damage was healed, or two puts stored it at once.
+fn have_one_content(one: &VersionRecord, other: &VersionRecord) -> bool {
+    one.root == other.root || (one.size == other.size && one.content.is_some() && one.content == other.content)
+}
+
 /// Returns where the last so many contents begin. Versions that differ in attributes alone are one content: a `chmod`
 /// takes no older content's place.
 fn first_of_last(versions: &[Version], contents: usize) -> usize {
-    let is_new = |at: usize| at == 0 || versions[at].record.root != versions[at - 1].record.root;
+    let is_new = |at: usize| at == 0 || !have_one_content(&versions[at].record, &versions[at - 1].record);
     let mut beginnings = (0..versions.len()).rev().filter(|at| is_new(*at));
     beginnings.nth(contents.saturating_sub(1)).unwrap_or(0)
 }
@@ -106,6 +112,9 @@ mod tests {
         for at in [3, 4] {
             versions[at].record.root = versions[2].record.root.clone();
         }
+        // Stored anew.
+        versions[4].record.root = Root::Inline(vec![99]);
+        (2..5).for_each(|at| versions[at].record.content = Some([7; 32]));
         let dropped = |rules: &str| rules.parse::<Retention>().unwrap().dropped(&versions, 10 * DAY_NS);
         assert_eq!(dropped("last=1"), [1, 2]);
         assert_eq!(dropped("last=2"), [1]);

@@ -249,6 +249,7 @@ fn fetch(
     let destination = Destination::open(base).map_err(std::io::Error::from).with_context(|| shown::local(base))?;
     let wanted = locations.into_iter().zip(entries).map(|(location, entry)| wanted(location, entry, to, into));
     let wanted: Vec<_> = wanted.collect::<anyhow::Result<_>>()?;
+    refuse_twins(&wanted, &destination)?;
     let workers = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let range = arguments.range.unwrap_or(Range::WHOLE);
     let withheld = if arguments.privileged { Withheld::Nothing } else { Withheld::Privileges };
@@ -263,8 +264,8 @@ fn fetch(
     output.document(&fields(&summary))?;
     output.summary(line(&summary))?;
     if let Some(signal) = summary.interrupted {
-        let told =
-            "interrupted: what is there is whole, the rest was not fetched; run the same command again".to_owned();
+        let begun = wanted.iter().find(|wanted| !into && wanted.entry.attributes.kind == FileKind::Directory);
+        let told = interrupted(begun.map(|begun| destination.path(&begun.to)));
         return Err(Interrupted { signal, told }.into());
     }
     if !filter.include.is_empty() && summary.is_empty() {
@@ -296,6 +297,26 @@ fn wanted(location: Location, entry: FileEntry, to: &Path, into: bool) -> anyhow
     }
     let to = name.into();
     Ok(Selection { path: location.path, entry, to })
+}
+
+/// Refuses two places whose content would be mixed, or the one replaced by the other.
+fn refuse_twins(wanted: &[Selection], destination: &Destination) -> anyhow::Result<()> {
+    for (at, one) in wanted.iter().enumerate() {
+        if let Some(other) = wanted[..at].iter().find(|other| other.to == one.to && other.path != one.path) {
+            let (other, one, to) = (shown::path(&other.path), shown::path(&one.path), destination.path(&one.to));
+            misuse!("{other} and {one} would both be {}; nothing was fetched; fetch them apart", shown::local(&to));
+        }
+    }
+    Ok(())
+}
+
+/// `begun` is the directory that was made for one in the store: the same command would put the next one into it.
+fn interrupted(begun: Option<PathBuf>) -> String {
+    let again = match begun {
+        Some(begun) => format!("remove {} and run the same command again", shown::local(&begun)),
+        None => "run the same command again".to_owned(),
+    };
+    format!("interrupted: what is there is whole, the rest was not fetched; {again}")
 }
 
 /// Names what stands there, if a file must not take its place: replacing `/dev/null` would harm the whole machine.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use catalog::{Join, Names, PathSession};
 use format::{Change, FileKind, HandleKey, SessionId, StorePath};
-use repository::{LEASE_MS, WriteOrigin, publish};
+use repository::{LEASE_MS, WriteOrigin, is_reserved, publish};
 use transfer::Replier;
 use transfer::message::{Failure, FailureKind, Reply};
 
@@ -51,6 +51,10 @@ impl Connection {
                 "{path}: stripes of {stripe_bytes} bytes over {} cannot be",
                 crate::shown::count(nodes.len() as u64, "node")
             );
+            return Err(Failure::new(FailureKind::Refused, why));
+        }
+        if is_reserved(&path) {
+            let why = format!("{path}: the store keeps this directory for its snapshots");
             return Err(Failure::new(FailureKind::Refused, why));
         }
         let catalog = self.node.catalog()?;

@@ -259,3 +259,17 @@ fn times_before_1970_and_after_2262_are_kept() {
         assert_eq!(shown["modified_ns"].to_string(), expected.to_string());
     }
 }
+
+#[test]
+fn two_places_with_one_name_are_not_fetched_into_one() {
+    let store = Store::new();
+    let source = store.path("source");
+    for place in ["m1/f", "m2/f"] {
+        std::fs::write(&source, place).unwrap();
+        store.put(&source, place);
+    }
+    let (first, second, to) = (store.address("m1/f"), store.address("m2/f"), store.path("to"));
+    let refused = run(&["get".as_ref(), first.as_os_str(), second.as_os_str(), to.as_os_str()]).expect(2);
+    assert!(refused.stderr.contains("would both be") && !to.join("f").exists(), "{}", refused.stderr);
+    run(&["get".as_ref(), first.as_os_str(), first.as_os_str(), to.as_os_str()]).expect(0);
+}

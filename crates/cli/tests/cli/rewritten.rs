@@ -67,6 +67,7 @@ fn a_rebuilt_catalog_does_not_look_for_segments_in_a_file_that_a_killed_collecti
         std::fs::write(source.join(name), random.bytes(400_000)).unwrap();
     }
     store.put(&source, "t");
+    store.forget_snapshots();
     store.at("rm", "t/first", &[]);
     assert_eq!(store.json("collect")["rewritten"], 1);
     let later = Store::new();

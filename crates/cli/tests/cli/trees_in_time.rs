@@ -4,9 +4,12 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
+use format::{HandleKey, StorePath};
 use random::Random;
 use serde_json::Value;
+use transfer::message::{FailureKind, Reply, Request};
 
+use super::bounds::Client;
 use super::node::Node;
 use super::runner::{Run, Store, run};
 use super::snapshot::{assert_same, snapshot};
@@ -335,4 +338,17 @@ fn an_empty_name_is_no_snapshots() {
     let refused = run(&["forget".as_ref(), place.as_os_str(), "--snapshot=".as_ref()]).expect(2);
     assert!(refused.stderr.contains("name is empty"), "{}", refused.stderr);
     assert_eq!(store.json("snapshots").as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_job_writes_no_file_into_the_directory_of_snapshots() {
+    let store = Store::new();
+    let node = Node::of(&store);
+    let mut client = Client::greet(&node.address, 1);
+    let path = StorePath::new(b".thalweg-snapshots/mpi.out").unwrap();
+    let nodes = vec![node.address.clone()];
+    let key = HandleKey([1; 16]);
+    let refused =
+        client.ask(Request::OpenPath { path, flags: 2 | 4, job: String::new(), nodes, stripe_bytes: 4 << 20, key });
+    assert!(matches!(&refused, Reply::Failed { failure } if failure.kind == FailureKind::Refused), "{refused:?}");
 }

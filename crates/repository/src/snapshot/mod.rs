@@ -7,7 +7,7 @@ mod listing;
 mod vanished;
 
 use format::{
-    Attributes, Change, FileKind, FileTime, FileTimes, SNAPSHOT_ATTRIBUTE, SNAPSHOT_DIRECTORY, SnapshotRecord,
+    Attributes, Change, FileId, FileKind, FileTime, FileTimes, SNAPSHOT_ATTRIBUTE, SNAPSHOT_DIRECTORY, SnapshotRecord,
     StorePath, VersionRecord,
 };
 use store::ClaimOwner;
@@ -28,8 +28,10 @@ const MAX_CHANGES: usize = 100_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeSnapshot {
     pub id: String,
-    /// When its put began.
+    /// When its put began, by the clock of the machine that ran it.
     pub taken: FileTime,
+    /// Files are numbered in the order of their commits.
+    file: FileId,
     pub facts: SnapshotRecord,
     record: VersionRecord,
     attributes: Attributes,
@@ -89,8 +91,8 @@ impl TreeSnapshot {
         if facts.listing_bytes + facts.content_bytes != head.record.size {
             return Err(unreadable(path, "it is not as long as its facts say"));
         }
-        let (attributes, record) = (entry.attributes, head.record);
-        Ok(Some(TreeSnapshot { id, taken: attributes.times.modified, facts, record, attributes }))
+        let (file, attributes, record) = (entry.file, entry.attributes, head.record);
+        Ok(Some(TreeSnapshot { id, taken: attributes.times.modified, file, facts, record, attributes }))
     }
 
     /// Returns the path of the snapshot's own file.
@@ -147,7 +149,7 @@ fn sorted(mut tags: Vec<String>) -> Vec<String> {
 }
 
 impl Repository {
-    /// Returns all snapshots, the oldest first.
+    /// Returns all snapshots, in the order in which they were recorded: clocks may be wrong.
     pub fn snapshots(&self) -> Result<Vec<TreeSnapshot>> {
         let mut snapshots = Vec::new();
         if !exist(self)? {
@@ -159,7 +161,7 @@ impl Repository {
             }
             Ok::<_, Error>(())
         })?;
-        snapshots.sort_by(|one, other| (one.taken, &one.id).cmp(&(other.taken, &other.id)));
+        snapshots.sort_by_key(|snapshot| snapshot.file);
         Ok(snapshots)
     }
 
