@@ -56,7 +56,8 @@ fn a_pipe_in_the_place_of_a_file_is_refused_and_blocks_no_reader() {
             let address = if verb == "ls" { store.address("") } else { store.directory().into_os_string() };
             let words = ["10".as_ref(), env!("CARGO_BIN_EXE_thalweg").as_ref(), verb.as_ref(), address.as_os_str()];
             let ended = Command::new("timeout").args(words).output().unwrap();
-            assert_eq!(ended.status.code(), Some(1), "{verb} with {name}: {ended:?}");
+            let code = if (name, verb) == ("catalog.sqlite", "verify") { 3 } else { 1 };
+            assert_eq!(ended.status.code(), Some(code), "{verb} with {name}: {ended:?}");
             assert!(String::from_utf8_lossy(&ended.stderr).contains("regular file"), "{ended:?}");
         }
     }

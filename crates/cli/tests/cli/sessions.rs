@@ -99,10 +99,10 @@ fn a_collection_says_how_long_what_waits_for_sessions_waits_at_most() {
     store.at("rm", "file", &[]);
     let collected = store.verb("collect", &[]);
     let said = collected.text() + &collected.stderr;
-    assert!(said.contains("1 waiting") && said.contains("within 30 s"), "{said}");
+    assert!(said.contains("1 kept for") && said.contains("30 s after"), "{said}");
     reader.close().unwrap();
     let collected = store.verb("collect", &[]);
-    assert!(!(collected.text() + &collected.stderr).contains("within 30 s"));
+    assert!(!(collected.text() + &collected.stderr).contains("30 s after"));
 }
 
 #[test]
