@@ -20,8 +20,8 @@ const FIELD: &str = "access acknowledge action address ahead answer ask attempt 
     referable refusal rejection remote removals repair replier report repository resolution resolve resolved \
     result role root rounds runs scan scope scopes sealed secret secrets send sender server service set settings \
     shared shot skipped slice slots snapshot socket source sources spot sqlite started state statistics status \
-    step store stored streams subject target thread time times tls to transaction tree unfinished unsynced up \
-    update verify view waker whole window work world write writer written";
+    step store stored streams subject target thread time times tls to transaction tree unfinished unreadable \
+    unsynced up update verify view waker whole window work world write writer written";
 
 #[test]
 fn every_word_of_a_public_type_is_the_fields_or_is_defined() {
