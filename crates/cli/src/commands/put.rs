@@ -279,7 +279,8 @@ fn fields(summary: &Summary, arguments: &Arguments) -> Value {
         "commits": summary.commits,
         "excluded": summary.excluded,
         "snapshot": summary.snapshot,
-        "removed": summary.removed,
+        // A dry run does not look for them.
+        "removed": (!arguments.dry_run).then_some(summary.removed),
         "interrupted": summary.interrupted.is_some(),
         "dropped": named(&summary.dropped),
         "skipped": named(&summary.skipped),
