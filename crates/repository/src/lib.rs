@@ -9,6 +9,7 @@
 
 mod admission;
 mod agreement;
+mod batches;
 mod blocks;
 mod catalog_lock;
 mod checked_runs;
@@ -42,6 +43,7 @@ mod tree;
 mod unneeded;
 mod verify;
 
+pub use batches::BatchThread;
 pub use collect::{CollectReport, collect};
 pub use draft::{CommitEntry, Draft, FileWriter, WriteMode};
 pub use engines::{Access, create, open, read_settings};

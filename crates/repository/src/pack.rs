@@ -1,16 +1,14 @@
 //! Many files in: cuts, fingerprints and stores their content, small files sharing blocks.
 //!
 //! A packer is one thread's; it gathers about a megabyte of segments before it asks the store which are missing, so a
-//! tree of small files costs few questions and few blocks.
+//! tree of small files costs few questions and few blocks. With a [`BatchThread`] it cuts the next batch meanwhile.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 
-use format::{BlockKind, Fingerprint};
 use segment::Cutter;
 use store::ClaimOwner;
 
-use crate::dedup::NewSegment;
+use crate::batches::{Batch, BatchThread, StoredSegment};
 use crate::tree::{Builder, BuiltManifest};
 use crate::{Repository, Result};
 
@@ -37,9 +35,11 @@ pub struct Packed<T> {
 pub struct Packer<'a, T> {
     repository: &'a Repository,
     claim_owner: ClaimOwner,
-    /// Segments waiting to be stored, in `bytes`.
-    batch: Vec<(Fingerprint, Range<usize>)>,
-    bytes: Vec<u8>,
+    /// Segments waiting to be stored.
+    batch: Batch,
+    thread: Option<BatchThread>,
+    /// Whether batches go to the thread.
+    stores_beside: bool,
     drafts: VecDeque<Draft<'a, T>>,
     finished: Vec<Packed<T>>,
 }
@@ -70,11 +70,23 @@ impl<'a, T> Packer<'a, T> {
         Packer {
             repository,
             claim_owner,
-            batch: Vec::new(),
-            bytes: Vec::with_capacity(BATCH_BYTES),
+            batch: Batch::default(),
+            thread: None,
+            stores_beside: false,
             drafts: VecDeque::new(),
             finished: Vec::new(),
         }
+    }
+
+    /// Gives the packer a thread that it may store by: see [`Packer::store_beside`].
+    pub fn with_thread(mut self, thread: BatchThread) -> Self {
+        self.thread = Some(thread);
+        self
+    }
+
+    /// Whether batches are stored by the packer's thread from now on, if it has one: worth it while a core is idle.
+    pub fn store_beside(&mut self, is_worth_it: bool) {
+        self.stores_beside = is_worth_it;
     }
 
     pub fn begin(&mut self) {
@@ -142,6 +154,7 @@ impl<'a, T> Packer<'a, T> {
         self.flush_tail()?;
         self.current().tag = Some(tag);
         if self.batch.is_empty() {
+            self.take_back()?;
             self.checkpoint(Vec::new())?;
         }
         Ok(())
@@ -161,19 +174,29 @@ impl<'a, T> Packer<'a, T> {
 
     /// Stores what is gathered.
     pub fn flush(&mut self) -> Result<()> {
-        let batch = std::mem::take(&mut self.batch);
-        let new_segments: Vec<_> = batch
-            .iter()
-            .map(|(fingerprint, range)| NewSegment { fingerprint: *fingerprint, bytes: &self.bytes[range.clone()] })
-            .collect();
-        let addresses = self.repository.dedup(self.claim_owner, BlockKind::Data, &new_segments)?.addresses;
-        let stored = batch
-            .iter()
-            .zip(addresses)
-            .map(|((fingerprint, range), address)| (address, *fingerprint, range.len() as u32));
-        let stored: Vec<_> = stored.collect();
-        self.bytes.clear();
+        self.take_back()?;
+        let stored = self.batch.store(self.repository, self.claim_owner)?;
+        self.batch.clear();
         self.checkpoint(stored)
+    }
+
+    /// Stores what is gathered, or has it stored beside: not before the batch sent last and its pages are stored, so
+    /// that a claim owner stores one thing at a time.
+    fn send(&mut self) -> Result<()> {
+        self.take_back()?;
+        match &mut self.thread {
+            Some(thread) if self.stores_beside => thread.send(&mut self.batch),
+            _ => self.flush()?,
+        }
+        Ok(())
+    }
+
+    /// Waits for the batch that is stored beside.
+    fn take_back(&mut self) -> Result<()> {
+        match self.thread.as_mut().and_then(BatchThread::take_back) {
+            Some(stored) => self.checkpoint(stored?),
+            None => Ok(()),
+        }
     }
 
     fn current(&mut self) -> &mut Draft<'a, T> {
@@ -205,18 +228,16 @@ impl<'a, T> Packer<'a, T> {
             self.current().waiting.push_back(Item::Zeros(bytes.len() as u64));
             return Ok(());
         }
-        if self.bytes.len() + bytes.len() > BATCH_BYTES && !self.batch.is_empty() {
-            self.flush()?;
+        if self.batch.bytes() + bytes.len() > BATCH_BYTES && !self.batch.is_empty() {
+            self.send()?;
         }
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(bytes);
-        self.batch.push((self.repository.fingerprint(bytes), start..start + bytes.len()));
+        self.batch.push(self.repository.fingerprint(bytes), bytes);
         self.current().waiting.push_back(Item::Segment);
         Ok(())
     }
 
     /// Hands the places out to the files that wait for them, in order.
-    fn checkpoint(&mut self, stored: Vec<(format::SegmentAddress, Fingerprint, u32)>) -> Result<()> {
+    fn checkpoint(&mut self, stored: Vec<StoredSegment>) -> Result<()> {
         let mut stored = stored.into_iter();
         while let Some(draft) = self.drafts.front_mut() {
             while let Some(item) = draft.waiting.front() {
@@ -258,6 +279,8 @@ impl<T> Draft<'_, T> {
 
 impl<T> Drop for Packer<'_, T> {
     fn drop(&mut self) {
+        // Its claims are released below; whether it was stored matters to nobody any more.
+        let _ = self.thread.as_mut().and_then(BatchThread::take_back);
         self.repository.store.release(self.claim_owner);
     }
 }

@@ -18,6 +18,8 @@ mod histories;
 mod killed_writers;
 #[path = "repository/lying_stores.rs"]
 mod lying_stores;
+#[path = "repository/packing.rs"]
+mod packing;
 #[path = "repository/rebuilding.rs"]
 mod rebuilding;
 #[path = "repository/sessions.rs"]

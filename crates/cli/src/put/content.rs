@@ -6,6 +6,7 @@ use repository::Packer;
 use rustix::fs::{SeekFrom, Stat};
 use rustix::io::Errno;
 
+use super::queue::WorkerSlot;
 use crate::progress::Progress;
 use crate::signals::Interruption;
 
@@ -39,11 +40,12 @@ pub fn pack<T>(
     stat: &Stat,
     packer: &mut Packer<T>,
     buffer: &mut [u8],
+    slot: &WorkerSlot,
     progress: &Progress,
     interruption: &Interruption,
 ) -> Result<u64, FailureSide> {
     let size = stat.st_size as u64;
-    let mut copy = Copy { file, packer, buffer, progress, interruption };
+    let mut copy = Copy { file, packer, buffer, slot, progress, interruption };
     if (stat.st_blocks as u64).saturating_mul(512) >= size {
         // Some file systems give no size for files that they make up as they are read: such a file is read to its end.
         return copy.stretch(0, if size == 0 { u64::MAX } else { size });
@@ -77,6 +79,7 @@ struct Copy<'a, 'b, T> {
     file: BorrowedFd<'a>,
     packer: &'a mut Packer<'b, T>,
     buffer: &'a mut [u8],
+    slot: &'a WorkerSlot<'a>,
     progress: &'a Progress,
     interruption: &'a Interruption,
 }
@@ -95,6 +98,7 @@ impl<T> Copy<'_, '_, T> {
                 Err(Errno::INTR) => continue,
                 Err(error) => return Err(error.into()),
             };
+            self.packer.store_beside(self.slot.is_another_idle());
             self.packer.data(&self.buffer[..count])?;
             self.progress.add(count as u64);
             offset += count as u64;

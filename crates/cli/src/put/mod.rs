@@ -21,7 +21,7 @@ use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 
-use repository::{Packer, Repository};
+use repository::{BatchThread, Packed, Packer, Repository};
 use store::ClaimOwner;
 
 use self::commits::Commits;
@@ -93,7 +93,7 @@ pub fn put(
                 progress: &progress,
                 dry_run: options.commits.dry_run,
             };
-            scope.spawn(move || Worker::new(shared, ClaimOwner(number), outcomes).run(slot));
+            scope.spawn(move || Worker::new(scope, shared, slot, ClaimOwner(number), outcomes).run());
         }
         if progress.is_shown() {
             let (sources, done, progress) = (sources.clone(), &done, &progress);
@@ -119,15 +119,31 @@ pub fn put(
 /// Puts what a stream holds as one file.
 pub fn put_stream(
     repository: &Repository,
-    mut stream: impl Read,
+    stream: impl Read,
     source: &Source,
     options: CommitOptions,
     stored: &Stored,
     output: &Output,
 ) -> anyhow::Result<Summary> {
     let progress = output.progress("put");
-    let mut packer = Packer::new(repository, ClaimOwner(1));
+    let packed = std::thread::scope(|scope| {
+        let thread = BatchThread::start(scope, repository, ClaimOwner(1));
+        pack_stream(Packer::new(repository, ClaimOwner(1)).with_thread(thread), stream, &progress)
+    })?;
+    progress.finish();
+    let target = source.target.clone();
+    let is_new = repository.catalog().entry(&target)?.is_none();
+    Commits::new(repository, vec![target.clone()], options, stored, output).stream(
+        target,
+        observed::of_stream(),
+        packed,
+        is_new,
+    )
+}
+
+fn pack_stream(mut packer: Packer<()>, mut stream: impl Read, progress: &Progress) -> anyhow::Result<Packed<()>> {
     let mut buffer = vec![0; content::READ_BYTES];
+    packer.store_beside(true);
     packer.begin();
     loop {
         let count = match stream.read(&mut buffer) {
@@ -141,14 +157,5 @@ pub fn put_stream(
     }
     packer.end(())?;
     packer.flush()?;
-    let packed = packer.take_finished().pop().expect("one file was begun, ended and flushed");
-    progress.finish();
-    let target = source.target.clone();
-    let is_new = repository.catalog().entry(&target)?.is_none();
-    Commits::new(repository, vec![target.clone()], options, stored, output).stream(
-        target,
-        observed::of_stream(),
-        packed,
-        is_new,
-    )
+    Ok(packer.take_finished().pop().expect("one file was begun, ended and flushed"))
 }

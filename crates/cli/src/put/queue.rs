@@ -110,6 +110,12 @@ impl WorkerSlot<'_> {
         self.queue.changed.notify_all();
     }
 
+    /// Whether another worker waits for a unit and none is there.
+    pub fn is_another_idle(&self) -> bool {
+        let state = self.queue.state();
+        state.units.is_empty() && state.working < state.workers
+    }
+
     fn rest(&mut self, state: &mut State) {
         if std::mem::take(&mut self.is_working) {
             state.working -= 1;

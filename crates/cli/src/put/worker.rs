@@ -6,10 +6,11 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::mpsc::SyncSender;
+use std::thread::Scope;
 
 use catalog::FileEntry;
 use format::{Attributes, Change, FileKind, StorePath, VersionRecord};
-use repository::{KnownDamage, Packed, Packer, Repository};
+use repository::{BatchThread, KnownDamage, Packed, Packer, Repository};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use store::ClaimOwner;
@@ -34,6 +35,7 @@ const OPEN_FILE: OFlags =
 
 pub struct Worker<'a> {
     packer: Packer<'a, Tag>,
+    slot: WorkerSlot<'a>,
     shared: Shared<'a>,
     outcomes: SyncSender<Vec<Outcome>>,
     buffer: Vec<u8>,
@@ -86,10 +88,21 @@ impl From<repository::Error> for Stop {
 }
 
 impl<'a> Worker<'a> {
-    pub fn new(shared: Shared<'a>, claim_owner: ClaimOwner, outcomes: SyncSender<Vec<Outcome>>) -> Self {
+    /// A second thread of it works in the scope when another worker is idle.
+    pub fn new<'scope>(
+        scope: &'scope Scope<'scope, '_>,
+        shared: Shared<'a>,
+        slot: WorkerSlot<'a>,
+        claim_owner: ClaimOwner,
+        outcomes: SyncSender<Vec<Outcome>>,
+    ) -> Self
+    where
+        'a: 'scope,
+    {
         let buffer = vec![0; content::READ_BYTES];
-        let packer = Packer::new(shared.repository, claim_owner);
-        Worker { packer, shared, outcomes, buffer, found: Vec::new(), unit_bytes: 0 }
+        let thread = BatchThread::start(scope, shared.repository, claim_owner);
+        let packer = Packer::new(shared.repository, claim_owner).with_thread(thread);
+        Worker { packer, slot, shared, outcomes, buffer, found: Vec::new(), unit_bytes: 0 }
     }
 
     /// Whether a file is read although it is as it was when it was put.
@@ -104,16 +117,16 @@ impl<'a> Worker<'a> {
     }
 
     /// Works until nothing more can come, or the run is over.
-    pub fn run(mut self, mut slot: WorkerSlot) {
-        if let Err(Stop::Failed(error)) = self.work(&mut slot) {
+    pub fn run(mut self) {
+        if let Err(Stop::Failed(error)) = self.work() {
             // The committing thread may be gone already.
             let _ = self.outcomes.send(vec![Outcome::Failed(error.into())]);
         }
     }
 
-    fn work(&mut self, slot: &mut WorkerSlot) -> Result<(), Stop> {
-        while let Some(unit) = slot.take() {
-            self.unit(unit, slot)?;
+    fn work(&mut self) -> Result<(), Stop> {
+        while let Some(unit) = self.slot.take() {
+            self.unit(unit)?;
             self.hand_over()?;
         }
         self.packer.flush()?;
@@ -121,7 +134,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Gives the rest back when much was read so far, for another core to take up.
-    fn unit(&mut self, unit: Unit, slot: &WorkerSlot) -> Result<(), Stop> {
+    fn unit(&mut self, unit: Unit) -> Result<(), Stop> {
         let Unit { directory, names } = unit;
         let mut names = names.into_iter();
         self.unit_bytes = 0;
@@ -131,7 +144,7 @@ impl<'a> Worker<'a> {
             }
             self.name(&directory, name)?;
             if self.unit_bytes >= MUCH_BYTES && names.len() > 0 {
-                slot.give_back(Unit { directory, names: names.collect() });
+                self.slot.give_back(Unit { directory, names: names.collect() });
                 return Ok(());
             }
         }
@@ -333,7 +346,8 @@ impl<'a> Worker<'a> {
     fn read(&mut self, file: &OwnedFd, stat: &Stat) -> Result<u64, FailureSide> {
         self.packer.begin();
         let Shared { progress, interruption, .. } = self.shared;
-        let read = content::pack(file.as_fd(), stat, &mut self.packer, &mut self.buffer, progress, interruption);
+        let (packer, buffer, slot) = (&mut self.packer, &mut self.buffer, &self.slot);
+        let read = content::pack(file.as_fd(), stat, packer, buffer, slot, progress, interruption);
         match &read {
             Ok(bytes) => self.unit_bytes += bytes,
             Err(FailureSide::Source(_) | FailureSide::Interrupted) => self.packer.abandon()?,

@@ -1,0 +1,83 @@
+//! Files packed with a thread that stores batches beside, against a plain copy.
+
+use std::time::{Duration, Instant};
+
+use format::{Attributes, Change, VersionRecord};
+use random::Random;
+use repository::{BatchThread, Packed, Packer, Repository, verify};
+use store::ClaimOwner;
+
+use crate::fixture::{CLAIM_OWNER, World, content, path, with_seeds};
+
+/// Packs each of the files but those that it gives up, by both threads as it comes.
+fn pack(repository: &Repository, random: &mut Random, files: &[Vec<u8>], given_up: &[bool]) -> Vec<Packed<usize>> {
+    std::thread::scope(|scope| {
+        let thread = BatchThread::start(scope, repository, ClaimOwner(99));
+        let mut packer = Packer::new(repository, ClaimOwner(99)).with_thread(thread);
+        for (number, (bytes, given_up)) in files.iter().zip(given_up).enumerate() {
+            packer.begin();
+            for piece in bytes.chunks(1 << 18) {
+                packer.store_beside(random.below(4) > 0);
+                packer.data(piece).unwrap();
+            }
+            match given_up {
+                true => packer.abandon().unwrap(),
+                false => packer.end(number).unwrap(),
+            }
+        }
+        packer.flush().unwrap();
+        packer.take_finished()
+    })
+}
+
+fn commit(repository: &Repository, packed: Vec<Packed<usize>>) {
+    let references = packed.iter().flat_map(|file| file.built.references.iter().copied()).collect();
+    let changes = packed.into_iter().map(|file| {
+        let version = VersionRecord { root: file.built.root, size: file.built.length, content: file.content };
+        Change::Write { path: path(&file.tag.to_string()), attributes: Attributes::default(), version, base: None }
+    });
+    repository.commit(CLAIM_OWNER, changes.collect(), references, Vec::new()).unwrap();
+}
+
+#[test]
+fn files_whose_batches_are_stored_beside_come_back_in_order() {
+    with_seeds(8, |seed| {
+        let mut random = Random::new(seed);
+        let world = World::new();
+        let process = world.process();
+        let mut files: Vec<Vec<u8>> = Vec::new();
+        for _ in 0..random.below(5) + 1 {
+            let repeats = files.last().filter(|_| random.below(3) == 0).cloned();
+            let count = [0, 5000, 1 << 20, 4_000_000][random.below(4) as usize];
+            files.push(repeats.unwrap_or_else(|| random.mixed_bytes(count)));
+        }
+        let given_up: Vec<_> = files.iter().map(|_| random.below(5) == 0).collect();
+        let packed = pack(&process, &mut random, &files, &given_up);
+        let kept: Vec<_> = (0..files.len()).filter(|&number| !given_up[number]).collect();
+        assert_eq!(packed.iter().map(|file| file.tag).collect::<Vec<_>>(), kept);
+        commit(&process, packed);
+        for number in kept {
+            assert!(content(&process, &number.to_string()) == files[number], "file {number}");
+        }
+        assert_eq!(verify(&process, true, &mut |_| {}).unwrap().damages, []);
+    });
+}
+
+#[test]
+fn a_packer_that_is_dropped_with_a_batch_beside_keeps_no_claims() {
+    let world = World::new();
+    let process = world.process();
+    let bytes = Random::new(3).bytes(2 << 20);
+    std::thread::scope(|scope| {
+        let thread = BatchThread::start(scope, &process, ClaimOwner(98));
+        let mut packer: Packer<()> = Packer::new(&process, ClaimOwner(98)).with_thread(thread);
+        packer.store_beside(true);
+        packer.begin();
+        packer.data(&bytes).unwrap();
+    });
+    let begun = Instant::now();
+    let packed = pack(&process, &mut Random::new(4), std::slice::from_ref(&bytes), &[false]);
+    assert!(begun.elapsed() < Duration::from_secs(2), "it waited for claims for {:?}", begun.elapsed());
+    commit(&process, packed);
+    assert!(content(&process, "0") == bytes);
+}
