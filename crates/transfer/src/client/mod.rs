@@ -5,7 +5,7 @@
 //! file fails, and stays failed.
 //!
 //! From above: [`Client`] → [`File`] → session (where bytes go) → send queue (bytes in order) → stream (what a connection
-//! must bring) → connection (the socket) → reactor (the threads).
+//! must bring) → connection (a stream as its thread drives it) → reactor (the threads), over `NodeConnection` (the socket).
 
 mod background;
 mod closing;
@@ -14,11 +14,9 @@ mod digest_offers;
 mod failed_files;
 mod file;
 mod frame;
-mod incoming;
 mod names;
 mod oneshot;
 mod operation;
-mod outgoing;
 mod piece;
 mod process;
 mod reactor;
@@ -28,7 +26,6 @@ mod send_queue;
 mod session;
 mod session_status;
 mod settings;
-mod socket;
 mod stream;
 #[cfg(test)]
 mod tests;

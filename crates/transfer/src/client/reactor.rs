@@ -18,6 +18,7 @@ use super::stream::{Stream, Streams};
 use super::waker::Waker;
 use super::window::Window;
 use crate::handshake::ClientIdentity;
+use crate::node_connection::STOPPED;
 use crate::signals::without_signals;
 use crate::{Error, Result};
 
@@ -29,8 +30,6 @@ const IDLE: Duration = Duration::from_millis(2);
 const TROUBLED_INTERVAL: Duration = Duration::from_millis(10);
 /// How often nodes with outstanding requests are checked.
 const WATCHED: Duration = Duration::from_millis(250);
-/// A thread that wakes this much later than planned was stopped, and did not wait.
-const STOPPED: Duration = Duration::from_secs(1);
 
 /// An I/O thread as its callers see it.
 pub(super) struct Thread {
