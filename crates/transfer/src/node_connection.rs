@@ -74,6 +74,7 @@ pub(crate) struct GreetingTimeouts {
 }
 
 /// What a node has sent. Its heartbeats only count for [`NodeConnection::liveness`].
+#[expect(clippy::large_enum_variant, reason = "an event is handled where it is made, and none is kept")]
 pub(crate) enum Event {
     /// The end of the handshake: the text of the store's settings, and the node process's number.
     Welcome { settings: String, incarnation: u64 },

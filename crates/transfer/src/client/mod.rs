@@ -5,11 +5,10 @@
 //! file fails, and stays failed.
 //!
 //! From above: [`Client`] → [`File`] → session (where bytes go) → send queue (bytes in order) → stream (what a connection
-//! must bring) → connection (a stream as its thread drives it) → reactor (the threads), over `NodeConnection` (the socket).
+//! must bring) → driver (a stream as its thread drives it) → reactor (the threads), over `NodeConnection` (the socket).
 
 mod background;
 mod closing;
-mod connection;
 mod digest_offers;
 mod failed_files;
 mod file;
@@ -27,6 +26,7 @@ mod session;
 mod session_status;
 mod settings;
 mod stream;
+mod stream_driver;
 #[cfg(test)]
 mod tests;
 mod ticket;

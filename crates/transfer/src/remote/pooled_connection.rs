@@ -9,7 +9,9 @@ use format::Settings;
 use super::outage::Attempts;
 use crate::message::{Reply, Request};
 use crate::node_connection::{Disconnect, Event, GreetingTimeouts, LAST_HANDSHAKE_NUMBER, NodeConnection};
-use crate::{Credentials, Error, Result, SILENCE_TIMEOUT, resolve};
+use crate::{Credentials, Error, SILENCE_TIMEOUT, resolve};
+
+type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// A node that lives but makes no progress for this long has failed.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(120);
@@ -79,7 +81,7 @@ impl PooledConnection {
     }
 
     /// Remembers who welcomed this process.
-    fn noted(address: &str, opened: std::result::Result<Self, OpenFailure>) -> Result<Self> {
+    fn noted(address: &str, opened: Result<Self, OpenFailure>) -> Result<Self> {
         let mut welcoming = WELCOMING.lock().unwrap_or_else(PoisonError::into_inner);
         if opened.is_ok() && welcoming.len() < MAX_WELCOMING {
             welcoming.insert(address.to_owned());
@@ -92,7 +94,7 @@ impl PooledConnection {
         address: &str,
         hello: Request,
         credentials: &Credentials,
-    ) -> std::result::Result<Self, OpenFailure> {
+    ) -> Result<Self, OpenFailure> {
         let candidates = resolve::candidates(address)?;
         let dialled = NodeConnection::dial(address, candidates, &hello, credentials, timeouts, Instant::now());
         let mut node = dialled.map_err(|disconnect| OpenFailure::of(address, false, disconnect))?;
@@ -125,7 +127,8 @@ impl PooledConnection {
         self.node.liveness.wait_from(work.begun);
         loop {
             match self.answer(&work, payload) {
-                Ok(Some(answer)) => return answer,
+                Ok(Some((Reply::Failed { failure }, _))) => return Err(Error::Failed(failure)),
+                Ok(Some(answer)) => return Ok(answer),
                 Ok(None) => {}
                 Err(disconnect) => return Err(self.error(disconnect)),
             }
@@ -133,11 +136,7 @@ impl PooledConnection {
     }
 
     /// Sends what can be sent, waits a while, and returns the answer, if it came.
-    fn answer(
-        &mut self,
-        work: &Work,
-        payload: &[&[u8]],
-    ) -> std::result::Result<Option<Result<(Reply, Vec<u8>)>>, Disconnect> {
+    fn answer(&mut self, work: &Work, payload: &[&[u8]]) -> Result<Option<(Reply, Vec<u8>)>, Disconnect> {
         if self.node.flush(payload)? {
             // A node that takes bytes is not silent.
             self.node.liveness.hear(Instant::now());
@@ -151,7 +150,10 @@ impl PooledConnection {
                     return Err(Disconnect::Broken(failure.text));
                 }
                 Event::Message { number: 0, .. } => {}
-                Event::Message { number, reply, payload } => return self.answered(number, reply, payload).map(Some),
+                Event::Message { number, reply, payload } => {
+                    self.check_number(number)?;
+                    return Ok(Some((reply, payload)));
+                }
             }
         }
         let now = Instant::now();
@@ -160,12 +162,8 @@ impl PooledConnection {
         Ok(None)
     }
 
-    fn answered(
-        &self,
-        number: u64,
-        reply: Reply,
-        payload: Vec<u8>,
-    ) -> std::result::Result<Result<(Reply, Vec<u8>)>, Disconnect> {
+    /// Fails unless it is the request at hand that is answered, and all of it was sent.
+    fn check_number(&self, number: u64) -> Result<(), Disconnect> {
         let wrong = |why: String| Err(Disconnect::Misunderstood(format::Error::Corrupt { what: "reply", why }));
         if number != self.last_number {
             return wrong(format!("{number} was answered, {} was asked", self.last_number));
@@ -173,10 +171,7 @@ impl PooledConnection {
         if !self.node.has_sent() {
             return wrong("a request was answered before it was sent".to_owned());
         }
-        Ok(match reply {
-            Reply::Failed { failure } => Err(Error::Failed(failure)),
-            reply => Ok((reply, payload)),
-        })
+        Ok(())
     }
 
     fn error(&self, disconnect: Disconnect) -> Error {
@@ -189,7 +184,7 @@ impl PooledConnection {
 }
 
 /// Waits until the handshake is over; returns the content of Welcome.
-fn await_welcome(node: &mut NodeConnection) -> std::result::Result<(String, u64), Disconnect> {
+fn await_welcome(node: &mut NodeConnection) -> Result<(String, u64), Disconnect> {
     loop {
         node.wait(CHECK_INTERVAL)?;
         match node.next(Instant::now())? {
@@ -221,7 +216,7 @@ impl Work {
     }
 
     /// Fails when the node has last done something, for this client or others, too long ago, or works for too long.
-    fn check(&self, advanced: Instant, now: Instant) -> std::result::Result<(), Disconnect> {
+    fn check(&self, advanced: Instant, now: Instant) -> Result<(), Disconnect> {
         if now > advanced + PROGRESS_TIMEOUT {
             let seconds = PROGRESS_TIMEOUT.as_secs();
             return Err(Disconnect::Broken(format!(
