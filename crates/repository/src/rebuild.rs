@@ -20,7 +20,7 @@ use crate::engines::{
 };
 use crate::lease::LEASE_MS;
 use crate::offline::offline_store;
-use crate::scan::{Scan, ranges};
+use crate::scan::{Scan, ranges, without_segments};
 use crate::verify::Damage;
 use crate::{Error, Result};
 
@@ -94,7 +94,8 @@ fn make_catalog(
     let mut containers: Vec<_> = scan.containers.values().filter(is_given).copied().collect();
     let catalog = new_catalog(path, settings, new_file)?;
     let given = catalog.marked().max(&old.given);
-    containers.extend(lost_containers(scan, old, given.container).into_iter().map(without_file));
+    let lost = lost_containers(scan, old, given.container);
+    containers.extend(lost.into_iter().map(|id| without_segments(id, id)));
     let left_out = catalog.replay(&containers, records, &given)?;
     catalog.know_records(&scan.passed_over)?;
     let marked = catalog.marked_record();
@@ -119,11 +120,6 @@ fn lost_containers(scan: &Scan, old: &OldCatalog, given: u64) -> BTreeSet<Contai
     // The number that was given last may come from a catalog that is damaged.
     let end = given.clamp(last, last + MAX_LOST_CONTAINERS);
     (last.saturating_sub(MAX_LOST_CONTAINERS).max(1)..=end).map(ContainerId).filter(has_no_file).collect()
-}
-
-/// Verification looks for no file of a container without segments.
-fn without_file(id: ContainerId) -> ContainerRecord {
-    ContainerRecord { id, state: ContainerState::Live, physical: id, stored_bytes: 0, segments: 0 }
 }
 
 /// A segment whose container is gone could not be named any more, nor its copy be found.
