@@ -8,6 +8,7 @@ mod calendar;
 mod clock;
 mod commands;
 mod configuration;
+mod damages;
 mod failure;
 mod get;
 mod host_port;

@@ -16,7 +16,7 @@ use crate::agreement::lost_records;
 use crate::catalog_lock::CatalogLock;
 use crate::comparison::compare;
 use crate::engines::{
-    Access, catalog_file, make_state_folder, new_catalog, open_catalog, read_settings, replace_catalog,
+    Access, catalog_file, check_writable, make_state_folder, new_catalog, open_catalog, read_settings, replace_catalog,
 };
 use crate::lease::LEASE_MS;
 use crate::offline::offline_store;
@@ -44,6 +44,7 @@ pub struct RebuildReport {
 /// journal has lost.
 pub fn rebuild_catalog(path: &Path, force: bool) -> Result<RebuildReport> {
     let settings = read_settings(path)?;
+    check_writable(path, &settings)?;
     make_state_folder(path, &settings)?;
     let _alone = CatalogLock::take_alone(path, &settings)?;
     let mut scan = Scan::of(&offline_store(path, &settings)?, settings.fingerprint)?;

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::journal_is_whole;
 use crate::failure::Incomplete;
-use crate::location::store_of_argument;
+use crate::location::{StoreAddress, store_of_argument};
 use crate::opening::directory;
 use crate::output::Output;
 use crate::shown;
@@ -28,7 +28,7 @@ pub struct Arguments {
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let store = store_of_argument(arguments.store.as_deref())?;
     let repository = repository::open(directory(&store, "collect")?, Access::Remove)?;
-    let collected = collect(&repository)?;
+    let collected = collect(&repository).map_err(|error| named(&store, error))?;
     repository.close()?;
     output.document(&json!({
         "condemned": collected.condemned,
@@ -82,4 +82,12 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
         "{store}: the disk is too full to rewrite {files}, which would free some {bytes}; make room, and run it again"
     );
     Err(Incomplete(why).into())
+}
+
+/// Puts the store's own name into commands that give versions up.
+fn named(store: &StoreAddress, error: repository::Error) -> anyhow::Error {
+    match error {
+        repository::Error::LostManifests(lost) => anyhow::Error::msg(lost.explained(&store.to_string())),
+        other => other.into(),
+    }
 }

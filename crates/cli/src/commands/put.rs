@@ -361,19 +361,18 @@ fn judge(summary: &Summary, dry_run: bool) -> anyhow::Result<()> {
             Incomplete(format!("{} could not be put, and there was nothing else", shown::count(left, "file"))).into()
         );
     }
-    match (left, changing) {
-        (0, _) if dry_run => Ok(()),
-        (_, _) if dry_run => Err(Incomplete(format!("{} could not be put", shown::count(left, "file"))).into()),
-        (0, 0) => Ok(()),
-        (_, 0) => {
-            Err(Incomplete(format!("{} could not be put; the rest is stored", shown::count(left, "file"))).into())
-        }
-        _ => Err(Incomplete(format!(
-            "{} could not be put and {} kept changing; the rest is stored",
-            shown::count(left, "file"),
-            changing
-        ))
-        .into()),
+    let incomplete = summary.incomplete.len() as u64;
+    let counts = [
+        (left, format!("{} could not be put", shown::count(left, "file"))),
+        // A dry run reads nothing that may change.
+        (if dry_run { 0 } else { changing }, format!("{changing} kept changing")),
+        (incomplete, format!("{} stored without something that is named above", shown::count(incomplete, "file"))),
+    ];
+    let told: Vec<String> = counts.into_iter().filter(|(count, _)| *count > 0).map(|(_, told)| told).collect();
+    match (told.is_empty(), dry_run) {
+        (true, _) => Ok(()),
+        (false, true) => Err(Incomplete(told.join(" and ")).into()),
+        (false, false) => Err(Incomplete(format!("{}; the rest is stored", told.join(" and "))).into()),
     }
 }
 

@@ -1,13 +1,14 @@
 //! `thalweg repair`: lets copies stand in for what is lost, and names what stays lost.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 
-use repository::{Access, LostRange, repair};
+use repository::{Access, LostRange, is_snapshot, repair};
 use serde_json::{Value, json};
 
 use super::journal_is_whole;
 use crate::failure::Incomplete;
-use crate::location::store_of_argument;
+use crate::location::{StoreAddress, store_of_argument};
 use crate::opening::directory;
 use crate::output::Output;
 use crate::shown;
@@ -29,7 +30,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let repository = repository::open(directory(&store, "repair")?, Access::Write)?;
     let repaired = repair(&repository)?;
     repository.close()?;
-    repaired.lost.iter().for_each(|lost| output.note(line(lost)));
+    output.notes(&repaired.lost, line, |more| shown::count(more as u64, "range"));
     output.document(&json!({
         "versions": repaired.versions,
         "healed_segments": repaired.healed_segments,
@@ -46,16 +47,42 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     if repaired.lost.is_empty() {
         return Ok(());
     }
-    let lost = shown::count(repaired.lost.len() as u64, "range");
-    Err(Incomplete(format!(
-        "{store}: {lost} lost; put the same files again to heal them, and `thalweg rm` or `forget`, then \
-         `thalweg collect`, gives up what is nowhere else"
-    ))
-    .into())
+    Err(Incomplete(format!("{store}: {}", summary(&store, &repaired.lost))).into())
+}
+
+/// Says how much is lost, and what the user can do about it.
+fn summary(store: &StoreAddress, lost: &[LostRange]) -> String {
+    let (records, files): (Vec<&LostRange>, Vec<&LostRange>) = lost.iter().partition(|lost| is_snapshot(&lost.path));
+    let mut parts = Vec::new();
+    if !files.is_empty() {
+        let bytes = files.iter().map(|lost| lost.range.end - lost.range.start).fold(0, u64::saturating_add);
+        let versions: BTreeSet<_> = files.iter().map(|lost| (&lost.path, lost.version)).collect();
+        parts.push(format!(
+            "{} lost, {} in {}; put the same files again to heal them, and `thalweg rm` or `forget`, then \
+             `thalweg collect`, gives up what is nowhere else",
+            shown::count(files.len() as u64, "range"),
+            shown::size(bytes),
+            shown::count(versions.len() as u64, "version")
+        ));
+    }
+    let snapshots: BTreeSet<_> = records.iter().map(|lost| shown::escaped(lost.path.name())).collect();
+    if let Some(first) = snapshots.first() {
+        let more = if snapshots.len() > 1 { ", and so on," } else { "" };
+        parts.push(format!(
+            "{} cannot be read whole, and no put stores one again: `thalweg forget {store}:: --snapshot {first}`{more} gives \
+             up, then put makes new ones",
+            shown::count(snapshots.len() as u64, "snapshot")
+        ));
+    }
+    parts.join("; ")
 }
 
 fn line(lost: &LostRange) -> String {
     let LostRange { path, version, range, why } = lost;
+    if is_snapshot(path) {
+        let id = shown::escaped(path.name());
+        return format!("snapshot {id}: bytes {} to {} of its record are lost: {why}", range.start, range.end);
+    }
     format!("{} version {version}: bytes {} to {} are lost: {why}", shown::path(path), range.start, range.end)
 }
 

@@ -146,3 +146,79 @@ fn a_rebuild_from_a_damaged_journal_does_not_lose_what_the_present_catalog_has()
     assert_eq!(store.at("ls", "", &[]).text(), "a\n");
     store.try_verb("verify", &["--force"]).expect(2);
 }
+
+#[test]
+fn verify_ends_with_3_where_the_catalog_is_missing_and_says_what_makes_it() {
+    let store = with_files(&["a"]);
+    CATALOG.iter().for_each(|name| drop(fs::remove_file(store.directory().join(name))));
+    let found = store.try_verb("verify", &["--json"]).expect(3);
+    assert!(found.stderr.contains("the file is missing") && found.stderr.contains("--rebuild-catalog"), "{found:?}");
+    assert_eq!(found.json()["damages"][0]["kind"], "catalog");
+    let refused = store.try_verb("stats", &[]).expect(1);
+    assert!(refused.stderr.contains("thalweg verify --rebuild-catalog"), "{refused:?}");
+    store.verb("verify", &["--rebuild-catalog", "--data"]);
+    assert_eq!(store.at("ls", "", &[]).text(), "a\n");
+}
+
+/// Copies the store's only container to another number.
+fn copy_container(store: &Store, number: u64) -> std::path::PathBuf {
+    let copy = store.directory().join(format!("containers/{number:02x}/{number:016x}.twc"));
+    fs::create_dir_all(copy.parent().unwrap()).unwrap();
+    fs::copy(&store.containers()[0], &copy).unwrap();
+    copy
+}
+
+#[test]
+fn a_container_copied_under_another_number_is_named_for_what_it_is() {
+    for number in [5, 0x60] {
+        let store = with_files(&["a"]);
+        let copy = copy_container(&store, number);
+        assert_eq!(store.at("ls", "", &[]).text(), "a\n", "readers do not need it");
+        let wrong =
+            [store.try_verb("verify", &[]).expect(3), store.try_verb("verify", &["--rebuild-catalog"]).expect(3)];
+        for found in wrong.into_iter().chain([store.try_verb("verify", &[]).expect(3)]) {
+            assert!(found.stderr.contains("this is container 0000000000000001 of store"), "{found:?}");
+            assert!(found.stderr.contains("move it away"), "{found:?}");
+            assert!(!found.stderr.contains("makes it again"), "{found:?}");
+        }
+        fs::remove_file(copy).unwrap();
+        store.verb("verify", &["--data"]);
+        put(&store, "b").expect(0);
+    }
+    let store = with_files(&["a"]);
+    copy_container(&store, 5);
+    let refused = put(&store, "b").expect(1);
+    assert!(refused.stderr.contains("move it away; nothing was changed"), "{refused:?}");
+    let far = with_files(&["a"]);
+    copy_container(&far, 0x60);
+    far.verb("collect", &[]);
+}
+
+#[test]
+fn a_badly_damaged_store_has_a_bounded_number_of_lines_and_a_count_of_each_kind() {
+    let store = Store::new();
+    let tree = store.path("tree");
+    fs::create_dir_all(&tree).unwrap();
+    (0..300).for_each(|number| fs::write(tree.join(number.to_string()), number.to_string().repeat(4000)).unwrap());
+    store.put(&tree, "t");
+    for container in store.containers() {
+        let mut bytes = fs::read(&container).unwrap();
+        let end = bytes.len() * 9 / 10;
+        bytes[64..end].fill(0);
+        fs::write(&container, bytes).unwrap();
+    }
+    for verb in ["verify", "repair"] {
+        let found = store.try_verb(verb, &["--data"][..usize::from(verb == "verify")]);
+        let found = found.expect(3);
+        let lines: Vec<&str> = found.stderr.lines().collect();
+        assert!(lines.len() < 160, "{verb}: {} lines", lines.len());
+        assert!(
+            lines.iter().any(|line| line.contains("and more: ") && line.contains("`--json` lists all")),
+            "{lines:?}"
+        );
+        assert!(lines.last().unwrap().contains("version"), "{lines:?}");
+        let all = store.try_verb(verb, &["--json"]).expect(3).json();
+        let key = if verb == "verify" { "damages" } else { "lost" };
+        assert!(all[key].as_array().unwrap().len() >= 300, "{all}");
+    }
+}

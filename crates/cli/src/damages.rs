@@ -1,0 +1,142 @@
+//! Damage as `verify` prints it: some lines of each kind, a count of each kind, and all of it as JSON.
+
+use format::ContainerId;
+use repository::Damage;
+use serde_json::{Map, Value, json};
+
+use crate::output::Output;
+use crate::shown;
+
+/// Kinds in the order in which they are printed: causes first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Catalog,
+    Journal,
+    Stray,
+    Missing,
+    Container,
+    Version,
+}
+
+const KINDS: [Kind; 6] = [Kind::Catalog, Kind::Journal, Kind::Stray, Kind::Missing, Kind::Container, Kind::Version];
+
+impl Kind {
+    fn of(damage: &Damage) -> Self {
+        match damage {
+            Damage::Catalog { .. } => Kind::Catalog,
+            Damage::Journal { .. } => Kind::Journal,
+            Damage::Stray { .. } => Kind::Stray,
+            Damage::Missing { .. } => Kind::Missing,
+            Damage::Container { .. } => Kind::Container,
+            Damage::Version { .. } => Kind::Version,
+        }
+    }
+
+    /// The word in JSON.
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Catalog => "catalog",
+            Kind::Journal => "journal",
+            Kind::Stray => "stray",
+            Kind::Missing => "missing",
+            Kind::Container => "container",
+            Kind::Version => "version",
+        }
+    }
+
+    fn counted(self, count: usize) -> String {
+        let count = count as u64;
+        match self {
+            Kind::Catalog => format!("{count} in the catalog"),
+            Kind::Journal => format!("{count} in the journal"),
+            Kind::Stray => shown::count(count, "stray file"),
+            Kind::Missing => shown::count(count, "missing container"),
+            Kind::Container => format!("{count} in containers"),
+            Kind::Version => format!("{} not whole", shown::count(count, "version")),
+        }
+    }
+}
+
+/// Names the first of each kind on standard error, and how many more there are.
+pub fn note(damages: &[&Damage], output: &Output) {
+    for kind in KINDS {
+        let of_kind: Vec<_> = damages.iter().filter(|damage| Kind::of(damage) == kind).collect();
+        output.notes(&of_kind, |damage| line(damage), |more| kind.counted(more));
+    }
+}
+
+/// Returns how many there are of each kind.
+pub fn by_kind(damages: &[&Damage]) -> String {
+    let count = |kind: &Kind| damages.iter().filter(|damage| Kind::of(damage) == *kind).count();
+    let counts = KINDS.iter().map(|kind| (kind, count(kind))).filter(|(_, count)| *count > 0);
+    counts.map(|(kind, count)| kind.counted(count)).collect::<Vec<_>>().join(", ")
+}
+
+fn line(damage: &Damage) -> String {
+    match damage {
+        Damage::Container { container, offset, why, lost_segments, healed_segments } => {
+            let lost = shown::count(*lost_segments, "segment");
+            let healed = healed(*healed_segments);
+            format!("container {container} is damaged at byte {offset}: {why}; {lost} lost{healed}")
+        }
+        Damage::Missing { container, healed_segments } => {
+            format!("container {container} is missing{}", healed(*healed_segments))
+        }
+        Damage::Stray { container, why } => format!("{}: {why}", store::container_file_name(*container)),
+        Damage::Version { path, version, why } => {
+            format!("{} version {version} cannot be read whole: {why}", shown::path(path))
+        }
+        Damage::Journal { why } => why.clone(),
+        Damage::Catalog { path: Some(path), why } => format!("{}: {why}", shown::path(path)),
+        Damage::Catalog { path: None, why } => {
+            format!("the catalog is damaged: {why}; `--rebuild-catalog` makes it again from the containers")
+        }
+    }
+}
+
+fn healed(segments: u64) -> String {
+    match segments {
+        0 => String::new(),
+        _ => format!("; {} healed: copies elsewhere stand in", shown::count(segments, "segment")),
+    }
+}
+
+/// Returns a damage for JSON.
+pub fn fields(damage: &Damage) -> Value {
+    let mut fields = own_fields(damage);
+    fields.insert("kind".into(), Kind::of(damage).name().into());
+    Value::Object(fields)
+}
+
+fn own_fields(damage: &Damage) -> Map<String, Value> {
+    let of_container = |container: &ContainerId, why: &str| {
+        Map::from_iter([("container".into(), json!(container.to_string())), ("why".into(), json!(why))])
+    };
+    match damage {
+        Damage::Container { container, offset, why, lost_segments, healed_segments } => {
+            let mut fields = of_container(container, why);
+            fields.insert("offset".into(), json!(offset));
+            fields.insert("lost_segments".into(), json!(lost_segments));
+            fields.insert("healed_segments".into(), json!(healed_segments));
+            fields
+        }
+        Damage::Missing { container, healed_segments } => {
+            let mut fields = of_container(container, "it is missing");
+            fields.insert("healed_segments".into(), json!(healed_segments));
+            fields
+        }
+        Damage::Stray { container, why } => of_container(container, why),
+        Damage::Version { path, version, why } => {
+            let mut fields = shown::path_fields(path.as_bytes());
+            fields.insert("version".into(), json!(version));
+            fields.insert("why".into(), json!(why));
+            fields
+        }
+        Damage::Journal { why } => Map::from_iter([("why".into(), json!(why))]),
+        Damage::Catalog { path, why } => {
+            let mut fields = path.as_ref().map(|path| shown::path_fields(path.as_bytes())).unwrap_or_default();
+            fields.insert("why".into(), json!(why));
+            fields
+        }
+    }
+}
