@@ -1,8 +1,7 @@
 //! Damage as `verify` prints it: some lines of each kind, a count of each kind, and all of it as JSON.
 
-use format::ContainerId;
 use repository::Damage;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::output::Output;
 use crate::shown;
@@ -103,40 +102,32 @@ fn healed(segments: u64) -> String {
 
 /// Returns a damage for JSON.
 pub fn fields(damage: &Damage) -> Value {
-    let mut fields = own_fields(damage);
-    fields.insert("kind".into(), Kind::of(damage).name().into());
-    Value::Object(fields)
-}
-
-fn own_fields(damage: &Damage) -> Map<String, Value> {
-    let of_container = |container: &ContainerId, why: &str| {
-        Map::from_iter([("container".into(), json!(container.to_string())), ("why".into(), json!(why))])
+    let mut fields = match damage {
+        Damage::Version { path, .. } | Damage::Catalog { path: Some(path), .. } => shown::path_fields(path.as_bytes()),
+        _ => Map::new(),
     };
+    let mut add = |key: &str, value: Value| drop(fields.insert(key.to_owned(), value));
+    add("kind", Kind::of(damage).name().into());
+    let why = match damage {
+        Damage::Missing { .. } => "it is missing",
+        Damage::Container { why, .. } | Damage::Stray { why, .. } | Damage::Version { why, .. } => why,
+        Damage::Journal { why } | Damage::Catalog { why, .. } => why,
+    };
+    add("why", why.into());
     match damage {
-        Damage::Container { container, offset, why, lost_segments, healed_segments } => {
-            let mut fields = of_container(container, why);
-            fields.insert("offset".into(), json!(offset));
-            fields.insert("lost_segments".into(), json!(lost_segments));
-            fields.insert("healed_segments".into(), json!(healed_segments));
-            fields
+        Damage::Container { container, offset, lost_segments, healed_segments, .. } => {
+            add("container", container.to_string().into());
+            add("offset", (*offset).into());
+            add("lost_segments", (*lost_segments).into());
+            add("healed_segments", (*healed_segments).into());
         }
         Damage::Missing { container, healed_segments } => {
-            let mut fields = of_container(container, "it is missing");
-            fields.insert("healed_segments".into(), json!(healed_segments));
-            fields
+            add("container", container.to_string().into());
+            add("healed_segments", (*healed_segments).into());
         }
-        Damage::Stray { container, why } => of_container(container, why),
-        Damage::Version { path, version, why } => {
-            let mut fields = shown::path_fields(path.as_bytes());
-            fields.insert("version".into(), json!(version));
-            fields.insert("why".into(), json!(why));
-            fields
-        }
-        Damage::Journal { why } => Map::from_iter([("why".into(), json!(why))]),
-        Damage::Catalog { path, why } => {
-            let mut fields = path.as_ref().map(|path| shown::path_fields(path.as_bytes())).unwrap_or_default();
-            fields.insert("why".into(), json!(why));
-            fields
-        }
+        Damage::Stray { container, .. } => add("container", container.to_string().into()),
+        Damage::Version { version, .. } => add("version", (*version).into()),
+        Damage::Journal { .. } | Damage::Catalog { .. } => {}
     }
+    Value::Object(fields)
 }

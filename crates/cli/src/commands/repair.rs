@@ -1,6 +1,5 @@
 //! `thalweg repair`: lets copies stand in for what is lost, and names what stays lost.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 
 use repository::{Access, LostRange, is_snapshot, repair};
@@ -56,22 +55,24 @@ fn summary(store: &StoreAddress, lost: &[LostRange]) -> String {
     let mut parts = Vec::new();
     if !files.is_empty() {
         let bytes = files.iter().map(|lost| lost.range.end - lost.range.start).fold(0, u64::saturating_add);
-        let versions: BTreeSet<_> = files.iter().map(|lost| (&lost.path, lost.version)).collect();
+        // Ranges of one version follow each other.
+        let versions = files.chunk_by(|one, other| (&one.path, one.version) == (&other.path, other.version)).count();
         parts.push(format!(
             "{} lost, {} in {}; put the same files again to heal them, and `thalweg rm` or `forget`, then \
              `thalweg collect`, gives up what is nowhere else",
             shown::count(files.len() as u64, "range"),
             shown::size(bytes),
-            shown::count(versions.len() as u64, "version")
+            shown::count(versions as u64, "version")
         ));
     }
-    let snapshots: BTreeSet<_> = records.iter().map(|lost| shown::escaped(lost.path.name())).collect();
-    if let Some(first) = snapshots.first() {
-        let more = if snapshots.len() > 1 { ", and so on," } else { "" };
+    if let Some(first) = records.first() {
+        let snapshots = records.chunk_by(|one, other| one.path == other.path).count() as u64;
+        let id = shown::escaped(first.path.name());
+        let more = if snapshots > 1 { ", and so on," } else { "" };
         parts.push(format!(
-            "{} cannot be read whole, and no put stores one again: `thalweg forget {store}:: --snapshot {first}`{more} gives \
-             up, then put makes new ones",
-            shown::count(snapshots.len() as u64, "snapshot")
+            "{} cannot be read whole, and no put stores one again: `thalweg forget {store}:: --snapshot {id}`{more} gives it \
+             up; the next put of the tree makes a new one",
+            shown::count(snapshots, "snapshot")
         ));
     }
     parts.join("; ")
