@@ -45,7 +45,7 @@ mod verify;
 pub use collect::{CollectReport, collect};
 pub use draft::{CommitEntry, Draft, FileWriter, WriteMode};
 pub use engines::{Access, create, open, read_settings};
-pub use error::{Error, Result};
+pub use error::{Error, LostManifests, Result};
 pub use lease::{EpochPin, LEASE_MS, Lease};
 pub use list::list;
 pub use pack::{Packed, Packer};
@@ -58,7 +58,8 @@ pub use session::{
     checkpointed_data, checkpointed_size, data_bytes, publish, recover, unfinished,
 };
 pub use snapshot::{
-    DraftEntry, SnapshotDraft, SnapshotEntries, SnapshotOrigin, SnapshotReport, TreeSnapshot, is_kept_file, is_reserved,
+    DraftEntry, SnapshotDraft, SnapshotEntries, SnapshotOrigin, SnapshotReport, TreeSnapshot, is_kept_file,
+    is_reserved, is_snapshot,
 };
 pub use statistics::{FileStatistics, StoreFigures, file_statistics, store_statistics};
 pub use tree::{Builder, BuiltManifest};
