@@ -7,6 +7,8 @@
 mod receive_buffer;
 mod send_buffer;
 mod socket;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::net::SocketAddr;
