@@ -36,7 +36,7 @@ impl ReceiveBuffer {
             return partial.room();
         }
         if self.begin == self.end && self.buffer.len() > MAX_KEPT_BYTES {
-            self.buffer = Vec::new();
+            (self.buffer, self.begin, self.end) = (Vec::new(), 0, 0);
         }
         let announced = announced_bytes(&self.buffer[self.begin..self.end]);
         let missing = announced.map_or(0, |bytes| bytes.saturating_sub(self.end - self.begin));
@@ -156,6 +156,19 @@ mod tests {
             let frames: Vec<Frame> = bytes.chunks(step).flat_map(|piece| receive(&mut buffer, piece)).collect();
             assert_eq!(frames.iter().map(|frame| frame.header.request).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
             assert!(frames.iter().map(|frame| &frame.payload).eq(&payloads), "in steps of {step}");
+        }
+    }
+
+    #[test]
+    fn the_room_that_a_long_body_took_is_given_back() {
+        let body = vec![5; 3 * MAX_KEPT_BYTES];
+        let long = [&FrameHeader::new(7, 1, &body, b"").encode()[..], &body].concat();
+        let mut buffer = ReceiveBuffer::default();
+        for _ in 0..2 {
+            let frames = receive(&mut buffer, &long);
+            assert!(frames.len() == 1 && frames[0].body == body);
+            assert!(buffer.room().len() <= STEP_BYTES);
+            assert_eq!(receive(&mut buffer, &frame(2, b"payload")).len(), 1);
         }
     }
 
