@@ -5,10 +5,11 @@ use std::os::unix::ffi::OsStrExt;
 
 use anyhow::{Context, bail};
 use format::StorePath;
-use repository::{Repository, TreeSnapshot};
+use repository::{Repository, StoredSnapshots, TreeSnapshot};
 
 use crate::failure::misuse;
 use crate::location::{Location, StoreAddress, is_location, store_of_argument};
+use crate::output::Output;
 use crate::shown;
 
 /// Names the newest snapshot of a place.
@@ -40,17 +41,30 @@ pub fn choose(repository: &Repository, written: &str, path: &StorePath) -> anyho
     if written.is_empty() {
         misuse!("the snapshot's name is empty; `thalweg snapshots` lists them");
     }
-    let mut snapshots = repository.snapshots()?;
+    let StoredSnapshots { readable: mut snapshots, unreadable, .. } = repository.snapshots()?;
     if written == LATEST {
         let newest = snapshots.into_iter().rfind(|snapshot| concerns(snapshot, path));
-        return newest.with_context(|| format!("no snapshot has {}", shown::path(path)));
+        return newest.with_context(|| match path.is_root() {
+            true => "the store has no snapshot; `put` of a directory records one".to_owned(),
+            false => format!("no snapshot has {}; `thalweg snapshots` lists all", shown::path(path)),
+        });
     }
     snapshots.retain(|snapshot| snapshot.id.starts_with(written));
+    if let Some(unreadable) = unreadable.iter().find(|snapshot| snapshot.id.starts_with(written))
+        && snapshots.is_empty()
+    {
+        bail!("{unreadable}");
+    }
     match snapshots.len() {
         1 => Ok(snapshots.remove(0)),
         0 => bail!("there is no snapshot {written}; `thalweg snapshots` lists them"),
         count => bail!("{count} snapshots have names that begin with {written}; write more of it"),
     }
+}
+
+/// Names the snapshots that cannot be read.
+pub fn name_unreadable(found: &StoredSnapshots, output: &Output) {
+    found.unreadable.iter().for_each(|snapshot| output.note(snapshot));
 }
 
 /// Refuses a snapshot that has nothing of the place.

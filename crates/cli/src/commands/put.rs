@@ -279,8 +279,7 @@ fn fields(summary: &Summary, arguments: &Arguments) -> Value {
         "commits": summary.commits,
         "excluded": summary.excluded,
         "snapshot": summary.snapshot,
-        // A dry run does not look for them.
-        "removed": (!arguments.dry_run).then_some(summary.removed),
+        "removed": summary.removed.len(),
         "interrupted": summary.interrupted.is_some(),
         "dropped": named(&summary.dropped),
         "skipped": named(&summary.skipped),
@@ -320,7 +319,7 @@ fn line(summary: &Summary, dry_run: bool) -> String {
         line += &format!(" ({} read to compare)", shown::size(summary.compared_bytes));
     }
     for (number, what) in
-        [(summary.unchanged, "unchanged"), (summary.excluded, "excluded"), (summary.removed, "removed")]
+        [(summary.unchanged, "unchanged"), (summary.excluded, "excluded"), (summary.removed.len() as u64, "removed")]
     {
         if number > 0 {
             line += &format!(", {number} {what}");

@@ -6,10 +6,11 @@ use format::StorePath;
 use repository::{Access, TreeSnapshot};
 use serde_json::{Map, Value, json};
 
+use crate::failure::Incomplete;
 use crate::opening::open_store;
 use crate::output::Output;
 use crate::shown;
-use crate::snapshots::{concerns, place_of};
+use crate::snapshots::{concerns, name_unreadable, place_of};
 
 /// List the snapshots of a store, or of a place in it
 #[derive(clap::Args)]
@@ -35,7 +36,8 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let repository = open_store(&store, Access::Read)?;
     let mut array = output.array();
     let mut count = 0;
-    for snapshot in repository.snapshots()?.iter().filter(|snapshot| is_listed(snapshot, arguments, &path)) {
+    let found = repository.snapshots()?;
+    for snapshot in found.readable.iter().filter(|snapshot| is_listed(snapshot, arguments, &path)) {
         array.push(&Value::Object(fields(snapshot)))?;
         output.line(line(snapshot))?;
         count += 1;
@@ -45,7 +47,11 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     }
     array.finish()?;
     repository.close()?;
-    Ok(())
+    name_unreadable(&found, output);
+    match found.unreadable.len() as u64 {
+        0 => Ok(()),
+        count => Err(Incomplete(format!("{} cannot be read", shown::count(count, "snapshot"))).into()),
+    }
 }
 
 fn is_listed(snapshot: &TreeSnapshot, arguments: &Arguments, path: &StorePath) -> bool {

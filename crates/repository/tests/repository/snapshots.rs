@@ -2,15 +2,31 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use format::{Change, FileTime, StorePath};
+use format::{Attributes, Change, FileTime, StorePath, VersionRecord};
 use random::Random;
-use repository::{Error, Repository, SnapshotDraft, SnapshotOrigin, TreeSnapshot, collect};
+use repository::{Error, Packed, Packer, Repository, SnapshotDraft, SnapshotOrigin, TreeSnapshot, collect};
 use store::ClaimOwner;
 
 use crate::files::put;
 use crate::fixture::{CLAIM_OWNER, World, path, with_seeds};
 
 type Tree = BTreeMap<StorePath, Vec<u8>>;
+
+/// Returns what a put of the one source begins with.
+fn origin(repository: &Repository, count: u64) -> SnapshotOrigin {
+    let mut origin = SnapshotOrigin {
+        taken: FileTime::from_ns(count as i64),
+        host: "here".into(),
+        sources: vec![(b"/source".to_vec(), path("t"))],
+        tags: Vec::new(),
+        missing: 0,
+        unlisted: Vec::new(),
+        unfinished: Vec::new(),
+        own_lists: Vec::new(),
+    };
+    origin.unfinished = repository.unfinished_lists(&origin).unwrap();
+    origin
+}
 
 /// Records what is at these names, and returns the snapshot's name.
 fn record(repository: &Repository, names: &BTreeSet<StorePath>, count: u64) -> String {
@@ -21,14 +37,7 @@ fn record(repository: &Repository, names: &BTreeSet<StorePath>, count: u64) -> S
         let listed = draft.add_file(name, &entry.attributes, &head.record);
         draft.number(listed, (entry.file, head.number));
     }
-    let origin = SnapshotOrigin {
-        taken: FileTime::from_ns(count as i64),
-        host: "here".into(),
-        sources: vec![(b"/source".to_vec(), path("t"))],
-        tags: Vec::new(),
-        missing: 0,
-        unlisted: Vec::new(),
-    };
+    let origin = origin(repository, count);
     let mut numbers = count..;
     let id = || Ok::<_, Error>(format!("{:08x}", numbers.next().unwrap()));
     repository.record_snapshot(ClaimOwner(100 + count), draft, origin, id).unwrap().id
@@ -81,7 +90,7 @@ fn trees_come_back_whatever_happens_to_their_names() {
                 }
                 6 if !kept.is_empty() => {
                     let id = kept.keys().nth(random.below(kept.len() as u64) as usize).unwrap().clone();
-                    let snapshots = process.snapshots().unwrap();
+                    let snapshots = process.snapshots().unwrap().readable;
                     let dropped: Vec<_> = snapshots.into_iter().filter(|snapshot| snapshot.id == id).collect();
                     let changes = process.without_snapshots(&dropped).unwrap();
                     process.commit(CLAIM_OWNER, changes, BTreeSet::new(), Vec::new()).unwrap();
@@ -100,6 +109,7 @@ fn trees_come_back_whatever_happens_to_their_names() {
         let found: BTreeMap<String, Tree> = process
             .snapshots()
             .unwrap()
+            .readable
             .iter()
             .map(|snapshot| (snapshot.id.clone(), content(&process, snapshot)))
             .collect();
@@ -116,19 +126,83 @@ fn a_name_leaves_the_place_with_the_snapshot_that_has_it_no_more() {
     record(&process, &names(&["t/a", "t/b", "t/d/c"]), 1);
     put(&process, &[("t/b", b"written by another")]);
     record(&process, &names(&["t/a"]), 2);
-    let is_there = |name: &str| process.catalog().entry(&path(name)).unwrap().is_some();
-    assert!(is_there("t/a") && is_there("t/b"), "another wrote it since");
-    assert!(!is_there("t/d/c") && !is_there("t/d"), "with the last name its directory goes");
+    assert!(is_there(&process, "t/a") && is_there(&process, "t/b"), "another wrote it since");
+    assert!(!is_there(&process, "t/d/c") && !is_there(&process, "t/d"), "with the last name its directory goes");
 }
 
 #[test]
-fn a_listing_that_others_wrote_is_an_error() {
+fn a_file_that_is_no_snapshot_is_named_and_stops_no_other() {
     let world = World::new();
     let process = world.process();
     put(&process, &[("t/a", b"a"), (".thalweg-snapshots/0000000a", b"no listing")]);
-    let refused = process.snapshots().unwrap_err().to_string();
-    assert!(refused.contains("forget STORE:: --snapshot 0000000a"), "{refused}");
+    let id = record(&process, &BTreeSet::from([path("t/a")]), 1);
+    let found = process.snapshots().unwrap();
+    assert_eq!(found.readable.iter().map(|snapshot| &snapshot.id).collect::<Vec<_>>(), [&id], "others can be read");
+    let unreadable = found.unreadable[0].to_string();
+    assert!(unreadable.contains("forget STORE:: --snapshot '0000000a'"), "{unreadable}");
     let change = process.without_unreadable_snapshot("0000000a").unwrap().unwrap();
     process.commit(CLAIM_OWNER, vec![change], BTreeSet::new(), Vec::new()).unwrap();
-    assert!(process.snapshots().unwrap().is_empty());
+    assert!(process.snapshots().unwrap().unreadable.is_empty());
+}
+
+/// Commits these contents as a put does that breaks off before its snapshot.
+fn put_unfinished(process: &Repository, files: &[(&str, &[u8])], count: u64) {
+    let mut packer = Packer::new(process, CLAIM_OWNER);
+    for (name, bytes) in files {
+        packer.begin();
+        packer.data(bytes).unwrap();
+        packer.end(path(name)).unwrap();
+    }
+    packer.flush().unwrap();
+    let (mut changes, mut references) = (Vec::new(), BTreeSet::new());
+    for Packed { tag, built, content } in packer.take_finished() {
+        let version = VersionRecord { root: built.root, size: built.length, content };
+        changes.push(Change::Write { path: tag, attributes: Attributes::default(), version, base: None });
+        references.extend(built.references);
+    }
+    let id = format!("{count:024x}");
+    let (list, more) = process.list_unfinished(ClaimOwner(7), &origin(process, count), &id, &changes).unwrap();
+    changes.push(list);
+    references.extend(more);
+    process.commit(CLAIM_OWNER, changes, references, Vec::new()).unwrap();
+}
+
+fn is_there(process: &Repository, name: &str) -> bool {
+    process.catalog().entry(&path(name)).unwrap().is_some()
+}
+
+#[test]
+fn names_of_a_put_that_broke_off_leave_the_place_when_the_source_has_them_no_more() {
+    let world = World::new();
+    let process = world.process();
+    put(&process, &[("t/kept", b"kept"), ("t/by-another", b"by another")]);
+    record(&process, &BTreeSet::from([path("t/kept")]), 1);
+    put_unfinished(&process, &[("t/d/gone", b"gone"), ("t/kept", b"changed"), ("t/rewritten", b"before")], 2);
+    assert_eq!(process.snapshots().unwrap().readable.len(), 1, "the list is no snapshot");
+    put(&process, &[("t/rewritten", b"by another, since")]);
+    record(&process, &BTreeSet::from([path("t/kept")]), 3);
+    assert!(!is_there(&process, "t/d/gone") && !is_there(&process, "t/d"));
+    assert!(is_there(&process, "t/kept") && is_there(&process, "t/by-another") && is_there(&process, "t/rewritten"));
+    assert!(is_there(&process, ".thalweg-snapshots/00000003.removed/t/d/gone"), "no snapshot has its content");
+    assert!(!is_there(&process, ".thalweg-snapshots/000000000000000000000002.unfinished"));
+    // A second one wrote a new version of a file that the snapshot has.
+    put_unfinished(&process, &[("t/kept", b"changed again")], 4);
+    record(&process, &BTreeSet::new(), 5);
+    assert!(!is_there(&process, "t/kept"));
+    process.close().unwrap();
+    collect(&world.process()).unwrap();
+}
+
+#[test]
+fn a_name_goes_although_its_file_was_written_through_another() {
+    let world = World::new();
+    let process = world.process();
+    put(&process, &[("t/a", b"content")]);
+    let link = Change::Link { path: path("t/b"), target: path("t/a") };
+    process.commit(CLAIM_OWNER, vec![link], BTreeSet::new(), Vec::new()).unwrap();
+    record(&process, &BTreeSet::from([path("t/a"), path("t/b")]), 1);
+    put(&process, &[("t/a", b"changed")]);
+    record(&process, &BTreeSet::from([path("t/a")]), 2);
+    assert!(is_there(&process, "t/a") && !is_there(&process, "t/b"));
+    assert!(!is_there(&process, ".thalweg-snapshots/00000002.removed"), "its versions are at the other name");
 }
