@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use anyhow::{Context, bail};
-use format::StorePath;
-use repository::{Repository, StoredSnapshots, TreeSnapshot};
+use format::{MAX_HOST_BYTES, MAX_TAG_BYTES, StorePath};
+use repository::{Repository, SnapshotDirectory, TreeSnapshot};
 
 use crate::failure::misuse;
 use crate::location::{Location, StoreAddress, is_location, store_of_argument};
@@ -14,13 +14,19 @@ use crate::shown;
 
 /// Names the newest snapshot of a place.
 const LATEST: &str = "latest";
-/// Of a tag.
-const MAX_TAG_BYTES: usize = 255;
 
 /// Reads a tag; rules name tags between commas.
 pub fn tag(written: &str) -> Result<String, String> {
     if written.is_empty() || written.len() > MAX_TAG_BYTES || written.contains(|c: char| c == ',' || c.is_control()) {
         return Err(format!("a tag has 1 to {MAX_TAG_BYTES} bytes, no comma and no control character"));
+    }
+    Ok(written.to_owned())
+}
+
+/// Reads a machine's name.
+pub fn host(written: &str) -> Result<String, String> {
+    if written.is_empty() || written.len() > MAX_HOST_BYTES || written.contains(char::is_control) {
+        return Err(format!("a machine's name has 1 to {MAX_HOST_BYTES} bytes and no control character"));
     }
     Ok(written.to_owned())
 }
@@ -41,7 +47,7 @@ pub fn choose(repository: &Repository, written: &str, path: &StorePath) -> anyho
     if written.is_empty() {
         misuse!("the snapshot's name is empty; `thalweg snapshots` lists them");
     }
-    let StoredSnapshots { readable: mut snapshots, unreadable, .. } = repository.snapshots()?;
+    let SnapshotDirectory { readable: mut snapshots, unreadable, .. } = repository.snapshots()?;
     if written == LATEST {
         let newest = snapshots.into_iter().rfind(|snapshot| concerns(snapshot, path));
         return newest.with_context(|| match path.is_root() {
@@ -63,7 +69,7 @@ pub fn choose(repository: &Repository, written: &str, path: &StorePath) -> anyho
 }
 
 /// Names the snapshots that cannot be read.
-pub fn name_unreadable(found: &StoredSnapshots, output: &Output) {
+pub fn name_unreadable(found: &SnapshotDirectory, output: &Output) {
     found.unreadable.iter().for_each(|snapshot| output.note(snapshot));
 }
 

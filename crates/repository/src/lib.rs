@@ -58,7 +58,7 @@ pub use session::{
     checkpointed_data, checkpointed_size, data_bytes, publish, recover, unfinished,
 };
 pub use snapshot::{
-    DraftEntry, SnapshotDraft, SnapshotEntries, SnapshotOrigin, SnapshotReport, StoredSnapshots, TreeSnapshot,
+    DraftEntry, SnapshotDirectory, SnapshotDraft, SnapshotEntries, SnapshotOrigin, SnapshotReport, TreeSnapshot,
     UnfinishedList, UnreadableSnapshot, is_kept_file, is_reserved, linked_name,
 };
 pub use statistics::{FileStatistics, StoreFigures, file_statistics, store_statistics};

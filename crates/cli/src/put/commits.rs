@@ -186,7 +186,9 @@ impl<'a> Commits<'a> {
             None => self.link()?,
         }
         self.commit()?;
-        if let Some(snapshot) = self.snapshot.take().filter(|_| self.summary.interrupted.is_none()) {
+        // Of sources of which nothing could be put no snapshot is recorded: it would empty the place.
+        let is_tree_seen = self.summary.interrupted.is_none() && !self.summary.is_empty();
+        if let Some(snapshot) = self.snapshot.take().filter(|_| is_tree_seen) {
             self.record(snapshot)?;
         }
         Ok(self.summary)
@@ -202,7 +204,7 @@ impl<'a> Commits<'a> {
                 recorded.removed
             }
         };
-        removed.iter().try_for_each(|path| self.list("removed", path.clone(), None))?;
+        removed.iter().try_for_each(|path| self.list_removed(path))?;
         self.summary.removed = removed;
         Ok(())
     }
@@ -250,7 +252,9 @@ impl<'a> Commits<'a> {
                 self.summary.dropped.push((path, what));
             }
             Outcome::Skipped { path, what } => {
-                self.say(&path, &format!("skipped, it is {what}"));
+                if !self.output.is_quiet() {
+                    self.say(&path, &format!("skipped, it is {what}"));
+                }
                 self.summary.skipped.push((path, what.to_owned()));
             }
             Outcome::Left { path, target, why } => {
@@ -316,6 +320,14 @@ impl<'a> Commits<'a> {
         if self.options.verbose {
             self.batch.begun.get_or_insert_with(Instant::now);
             self.batch.listed.push(Listed { state: state(is_new), path, bytes: Some(bytes) });
+        }
+    }
+
+    /// A dry run names what would go without being asked for all names.
+    fn list_removed(&mut self, path: &StorePath) -> anyhow::Result<()> {
+        match self.options.dry_run && !self.options.verbose {
+            true => self.output.line(format_args!("would remove {}", shown::path(path))),
+            false => self.list("removed", path.clone(), None),
         }
     }
 

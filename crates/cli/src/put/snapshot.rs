@@ -1,7 +1,8 @@
 //! The names of a run on their way into a snapshot.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::Context;
 use catalog::FileEntry;
@@ -47,7 +48,7 @@ impl SnapshotNames {
         }
         let host = match &options.host {
             Some(host) => host.clone(),
-            None => rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            None => rustix::system::uname().nodename().to_string_lossy().replace(char::is_control, "?"),
         };
         let mut sources: Vec<_> = sources.iter().map(absolute).collect::<anyhow::Result<_>>()?;
         sources.sort();
@@ -141,11 +142,27 @@ impl SnapshotNames {
     }
 }
 
-/// Without a slash at its end.
 fn absolute(source: &Source) -> anyhow::Result<(Vec<u8>, StorePath)> {
     let from = std::path::absolute(&source.from).context("the working directory")?;
-    let from: PathBuf = from.components().collect();
-    Ok((from.into_os_string().into_encoded_bytes(), source.target.clone()))
+    Ok((without_dots(&from).into_os_string().into_encoded_bytes(), source.target.clone()))
+}
+
+/// Returns the path without `..` and a slash at its end, so that however it is written it is the same tree. Where a symbolic link
+/// comes before `..`, another directory lies there: the links are followed then.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => drop(plain.pop()),
+            other => plain.push(other),
+        }
+    }
+    let identity = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
+    let has_dots = path.components().any(|component| component == Component::ParentDir);
+    match has_dots && identity(&plain) != identity(path) {
+        true => path.canonicalize().unwrap_or(plain),
+        false => plain,
+    }
 }
 
 fn random_id<const BYTES: usize>() -> anyhow::Result<String> {

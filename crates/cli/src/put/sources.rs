@@ -24,6 +24,10 @@ pub struct Source {
 }
 
 impl Source {
+    pub fn is_there(&self) -> bool {
+        is_there(&self.from)
+    }
+
     pub fn is_tree(&self) -> bool {
         self.from.symlink_metadata().is_ok_and(|found| found.is_dir())
     }

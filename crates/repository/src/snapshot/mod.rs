@@ -18,7 +18,7 @@ use store::ClaimOwner;
 
 pub use self::draft::{DraftEntry, SnapshotDraft, linked_name};
 pub use self::listing::SnapshotEntries;
-pub use self::stored::{StoredSnapshots, UnreadableSnapshot};
+pub use self::stored::{SnapshotDirectory, UnreadableSnapshot};
 pub use self::unfinished::UnfinishedList;
 use crate::{Error, Repository, Result};
 

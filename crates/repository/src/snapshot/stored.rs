@@ -10,7 +10,7 @@ use crate::{Error, Repository, Result};
 
 /// The contents of the store's own directory.
 #[derive(Default)]
-pub struct StoredSnapshots {
+pub struct SnapshotDirectory {
     /// In the order in which they were recorded: clocks may be wrong.
     pub readable: Vec<TreeSnapshot>,
     pub unreadable: Vec<UnreadableSnapshot>,
@@ -32,7 +32,17 @@ impl std::fmt::Display for UnreadableSnapshot {
     }
 }
 
-impl StoredSnapshots {
+impl SnapshotDirectory {
+    /// Returns why the snapshot at this path cannot be read, its listing included.
+    pub(crate) fn why_unreadable(&self, repository: &Repository, path: &StorePath) -> Option<String> {
+        if let Some(unreadable) = self.unreadable.iter().find(|snapshot| snapshot.path == *path) {
+            return Some(format!("the snapshot cannot be read: {}", unreadable.why));
+        }
+        let lists = self.unfinished.iter().map(|list| &list.names);
+        let snapshot = self.readable.iter().chain(lists).find(|snapshot| snapshot.path() == *path)?;
+        snapshot.check_listing(repository).err().map(|error| error.reason())
+    }
+
     /// Returns all that stand for no file of a user.
     pub(crate) fn into_files(self) -> Vec<TreeSnapshot> {
         self.readable.into_iter().chain(self.unfinished.into_iter().map(|list| list.names)).collect()
@@ -69,8 +79,8 @@ impl TreeSnapshot {
 
 impl Repository {
     /// Returns all that the store has of snapshots.
-    pub fn snapshots(&self) -> Result<StoredSnapshots> {
-        let mut found = StoredSnapshots::default();
+    pub fn snapshots(&self) -> Result<SnapshotDirectory> {
+        let mut found = SnapshotDirectory::default();
         if !exist(self)? {
             return Ok(found);
         }

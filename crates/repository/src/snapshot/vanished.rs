@@ -185,7 +185,7 @@ fn held(name: &SnapshotEntry) -> MadeContent {
 
 fn next_readable(records: &mut ListingReader) -> Result<Option<SnapshotEntry>> {
     match records.next() {
-        Err(error) if is_damage(&error) => Ok(None),
+        Err(error) if is_damage(&error) || matches!(error, Error::Damaged { .. }) => Ok(None),
         next => next,
     }
 }

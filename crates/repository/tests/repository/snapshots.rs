@@ -2,9 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use format::{Attributes, Change, FileTime, StorePath, VersionRecord};
+use format::{
+    Attributes, Change, FileKind, FileTime, SNAPSHOT_ATTRIBUTE, SnapshotEntry, SnapshotRecord, StorePath,
+    VersionRecord, Writer,
+};
 use random::Random;
-use repository::{Error, Packed, Packer, Repository, SnapshotDraft, SnapshotOrigin, TreeSnapshot, collect};
+use repository::{
+    Damage, Error, Packed, Packer, Repository, SnapshotDraft, SnapshotOrigin, TreeSnapshot, collect, verify,
+};
 use store::ClaimOwner;
 
 use crate::files::put;
@@ -205,4 +210,56 @@ fn a_name_goes_although_its_file_was_written_through_another() {
     record(&process, &BTreeSet::from([path("t/a")]), 2);
     assert!(is_there(&process, "t/a") && !is_there(&process, "t/b"));
     assert!(!is_there(&process, ".thalweg-snapshots/00000002.removed"), "its versions are at the other name");
+}
+
+/// Writes a snapshot's file as a client that is not ours could, with this listing and these facts.
+fn forge(process: &Repository, id: &str, listing: &[SnapshotEntry], facts: SnapshotRecord) {
+    let mut bytes = Writer::new();
+    listing.iter().for_each(|entry| entry.write(&mut bytes));
+    let mut packer = Packer::new(process, CLAIM_OWNER);
+    packer.begin();
+    packer.data(bytes.as_bytes()).unwrap();
+    packer.end(()).unwrap();
+    packer.flush().unwrap();
+    let Packed { built, .. } = packer.take_finished().pop().unwrap();
+    let facts = SnapshotRecord { listing_bytes: built.length, ..facts };
+    let extended = vec![(SNAPSHOT_ATTRIBUTE.to_vec(), facts.encode())];
+    let attributes = Attributes { extended, ..Attributes::default() };
+    let version = VersionRecord { root: built.root, size: built.length, content: None };
+    let path = path(&format!(".thalweg-snapshots/{id}"));
+    let change = Change::Write { path, attributes, version, base: None };
+    process.commit(CLAIM_OWNER, vec![change], built.references, Vec::new()).unwrap();
+}
+
+#[test]
+fn forged_listings_are_refused_and_verify_names_them() {
+    let world = World::new();
+    let process = world.process();
+    put(&process, &[("t/a", b"a")]);
+    let whole = record(&process, &BTreeSet::from([path("t/a")]), 1);
+    let listed = |name: &str| {
+        let attributes = Attributes { kind: FileKind::Directory, ..Attributes::default() };
+        SnapshotEntry { path: path(name), attributes, content: None }
+    };
+    let facts = SnapshotRecord { sources: vec![(b"/source".to_vec(), path("t"))], names: 2, ..Default::default() };
+    forge(&process, "disorder", &[listed("t/b"), listed("t/a")], facts.clone());
+    forge(&process, "doubled", &[listed("t/a"), listed("t/a")], facts.clone());
+    forge(&process, "longer", &[listed("t/a"), listed("t/b"), listed("t/c")], facts.clone());
+    forge(&process, "shorter", &[listed("t/a")], facts.clone());
+    forge(&process, "untagged", &[listed("t/a")], SnapshotRecord { tags: vec!["b".into(), "a".into()], ..facts });
+    let found = process.snapshots().unwrap();
+    for snapshot in &found.readable {
+        let done = snapshot.list(&process, &StorePath::root(), true, |_| Ok::<_, Error>(()));
+        assert_eq!(done.is_ok(), snapshot.id == whole, "{}: {done:?}", snapshot.id);
+        assert!(done.err().is_none_or(|error| error.to_string().contains(&snapshot.id)), "errors name it");
+    }
+    assert_eq!(found.unreadable.iter().map(|snapshot| &snapshot.id[..]).collect::<Vec<_>>(), ["untagged"]);
+    process.close().unwrap();
+    let damages = verify(&world.process(), true, &mut |_| {}).unwrap().damages;
+    let named = |id: &str| {
+        let forged = path(&format!(".thalweg-snapshots/{id}"));
+        damages.iter().any(|damage| matches!(damage, Damage::Version { path, .. } if *path == forged))
+    };
+    assert!(["disorder", "doubled", "longer", "shorter", "untagged"].into_iter().all(named), "{damages:?}");
+    assert_eq!(damages.len(), 5);
 }

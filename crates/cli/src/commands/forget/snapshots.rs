@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use repository::{StoredSnapshots, TreeSnapshot};
+use repository::{SnapshotDirectory, TreeSnapshot};
 use serde_json::json;
 
 use super::access;
@@ -63,6 +63,9 @@ pub fn by_rules(
     if is_dry_run && !output.is_json() {
         dropped.iter().try_for_each(|snapshot| output.line(snapshots::line(snapshot)))?;
     }
+    if dropped.is_empty() && kept.is_empty() {
+        output.note(format_args!("{location}: no snapshot is of this place alone; `thalweg snapshots` lists all"));
+    }
     let verb = if is_dry_run { "would forget" } else { "forgot" };
     let count = shown::count(dropped.len() as u64, "snapshot");
     output.summary(format_args!("{verb} {count}, kept {}", kept.len()))?;
@@ -73,7 +76,7 @@ pub fn by_rules(
 
 /// Returns the snapshots of the place that go, and those that stay: the rules are about each tree by itself.
 fn divide(
-    found: StoredSnapshots,
+    found: SnapshotDirectory,
     location: &Location,
     rules: &SnapshotRetention,
 ) -> (Vec<TreeSnapshot>, Vec<TreeSnapshot>) {
