@@ -1,7 +1,8 @@
 """Who is compared in bench/backup. Each contender has the same verbs: init, put, get, size. Only put and get are timed.
 
 restic always encrypts, Thalweg does not, borg can do either: `borg` is to be held against `thalweg`, `borg-encrypted`
-against `restic`. All use their own default compression; `restic-uncompressed` and `thalweg-uncompressed` use none.
+against `restic`. All use their own default compression, which is lz4 for borg, as `thalweg-lz4` has it;
+`restic-uncompressed` and `thalweg-uncompressed` use none.
 Client caches: borg keeps its (it skips unchanged files by it), restic gets --no-cache, which is the faster on a local
 repository. No contender is asked for progress.
 SPDX-License-Identifier: Apache-2.0
@@ -78,6 +79,11 @@ class ThalwegUncompressed(Thalweg):
     init_flags = ("--codec", "none")
 
 
+class ThalwegLz4(Thalweg):
+    name = "thalweg-lz4"
+    init_flags = ("--codec", "lz4")
+
+
 class Restic(Contender):
     name = "restic"
     compression = "auto"
@@ -130,4 +136,4 @@ class BorgEncrypted(Borg):
     encryption = "repokey-blake2"
 
 
-ALL = [Cp, Thalweg, ThalwegUncompressed, Restic, ResticUncompressed, Borg, BorgEncrypted]
+ALL = [Cp, Thalweg, ThalwegLz4, ThalwegUncompressed, Restic, ResticUncompressed, Borg, BorgEncrypted]

@@ -1,4 +1,5 @@
-"""What is stored in bench/backup: a tree of many files, and two series of checkpoints of the particle code.
+"""What is stored in bench/backup: a tree of many files, two series of checkpoints of the particle code, and the dumps
+and restart files of a LAMMPS run.
 
 All are copies in the scratch folder, so that the source's disk is the same for all contenders.
 SPDX-License-Identifier: Apache-2.0
@@ -10,6 +11,7 @@ import subprocess
 from pathlib import Path
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+MELT = Path(__file__).with_name("melt.in")
 
 
 def copy_tree(origin: Path, destination: Path, limit_bytes):
@@ -36,6 +38,16 @@ def checkpoints(scratch: Path, share, particles, steps):
     folder.mkdir()
     settings = ["--particles", str(particles), "--steps", str(steps), "--moving", str(share), "--out", folder]
     subprocess.run(["mpirun.mpich", "-n", "4", binary, *settings], check=True, stdout=subprocess.DEVNULL)
+    return folder
+
+
+def lammps(scratch: Path, cells, dumps):
+    """The binary dumps and restart files of LAMMPS's melt, 4 cells³ atoms, with a dump every ten steps."""
+    folder = scratch / "lammps"
+    folder.mkdir()
+    settings = ["-var", "cells", str(cells), "-var", "steps", str(10 * dumps)]
+    output = ["-log", "none", "-screen", "none"]
+    subprocess.run(["lmp", "-in", MELT, *settings, *output], check=True, cwd=folder)
     return folder
 
 

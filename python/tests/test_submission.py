@@ -533,7 +533,7 @@ def test_a_future_of_dask_is_refused_where_it_is_submitted(run):
 
 
 def test_a_large_argument_of_many_submissions_is_warned_of_once_with_what_to_do(run, caplog, monkeypatch):
-    monkeypatch.setattr("thalweg.diffusion.run._MAX_REPEATED_BYTES", 8 << 20)
+    monkeypatch.setattr("thalweg.diffusion.repeated_pickling._MAX_REPEATED_BYTES", 8 << 20)
     model = numpy.zeros(1 << 18)
     scattered = run.scatter(model)
     for _ in range(10):

@@ -12,6 +12,7 @@ mod cli {
     mod comparing;
     mod configuration;
     mod crowded;
+    mod damaged_catalog;
     mod deaf_readers;
     mod deletion;
     mod excluding;

@@ -45,7 +45,7 @@ mod verify;
 pub use collect::{CollectReport, collect};
 pub use draft::{CommitEntry, Draft, FileWriter, WriteMode};
 pub use engines::{Access, create, open, read_settings};
-pub use error::{Error, Result};
+pub use error::{Error, LostManifests, Result};
 pub use lease::{EpochPin, LEASE_MS, Lease};
 pub use list::list;
 pub use pack::{Packed, Packer};
@@ -59,7 +59,7 @@ pub use session::{
 };
 pub use snapshot::{
     DraftEntry, SnapshotDirectory, SnapshotDraft, SnapshotEntries, SnapshotOrigin, SnapshotReport, TreeSnapshot,
-    UnfinishedList, UnreadableSnapshot, is_kept_file, is_reserved, linked_name,
+    UnfinishedList, UnreadableSnapshot, is_kept_file, is_reserved, is_snapshot, linked_name,
 };
 pub use statistics::{FileStatistics, StoreFigures, file_statistics, store_statistics};
 pub use tree::{Builder, BuiltManifest};

@@ -10,6 +10,7 @@ use format::{
 use store::{LocalStore, Report};
 
 use crate::comparison::compare;
+use crate::divergence::stray;
 use crate::marks::LiveBitmap;
 use crate::repair::{each_version, is_damage};
 use crate::scan::Scan;
@@ -28,6 +29,8 @@ pub enum Damage {
     Container { container: ContainerId, offset: u64, why: String, lost_segments: u64, healed_segments: u64 },
     /// A container the catalog counts as live has no file. For so many of its segments copies stand in.
     Missing { container: ContainerId, healed_segments: u64 },
+    /// A file that bears the number of a container and is another one's; nothing needs it.
+    Stray { container: ContainerId, why: String },
     /// A version that cannot be read whole; the others can.
     Version { path: StorePath, version: u64, why: String },
     /// Records of the journal that are in no container any more.
@@ -193,13 +196,20 @@ fn checksum_of(record: &JournalRecord) -> u64 {
 
 /// The catalog knows every container file, and counts none as collected that a version needs.
 fn check_numbers(repository: &Repository, local: &LocalStore, verified: &mut VerifyReport) -> Result<()> {
-    let mut note = |why| verified.damages.push(Damage::Catalog { path: None, why });
     for container in local.containers_on_disk()? {
         // A number is registered before it has a file.
-        if repository.local_catalog()?.container(container)?.is_none() {
-            note(format!("it does not know container {container}"));
-        }
+        let known = repository.local_catalog()?.container(container)?;
+        // A rebuild of the catalog registers every number. Containers that had their footer are checked as such.
+        let why = if known.is_none_or(|record| record.segments == 0) { stray(local, container) } else { None };
+        verified.damages.extend(match why {
+            Some(why) => Some(Damage::Stray { container, why }),
+            None if known.is_none() => {
+                Some(Damage::Catalog { path: None, why: format!("it does not know container {container}") })
+            }
+            None => None,
+        });
     }
+    let mut note = |why| verified.damages.push(Damage::Catalog { path: None, why });
     let Misplaced { mut collected, mut elsewhere } = Misplaced::find(repository, local)?;
     if !collected.is_empty() {
         // Containers removed and collected between the two reads are not needed any more.

@@ -13,11 +13,11 @@ import os
 import struct
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
+from thalweg.diffusion.after_collection import when_collected
 from thalweg.diffusion.arguments import label
 from thalweg.diffusion.backend import Backend
 from thalweg.diffusion.call_digest import Definitions, SentDefinitions, Shipped
@@ -30,9 +30,11 @@ from thalweg.diffusion.journal import Journal
 from thalweg.diffusion.messages import Event, Failed, Folders, NoWorker, Result, Task, Tasks, Update
 from thalweg.diffusion.options import Options
 from thalweg.diffusion.pickling import captured, dumps
+from thalweg.diffusion.repeated_pickling import RepeatedPickling
 from thalweg.diffusion.report.record import Record
-from thalweg.diffusion.results import Sink, TaskResult
+from thalweg.diffusion.results import Sink
 from thalweg.diffusion.values import SentValues
+from thalweg.diffusion.waiter import Waiter
 
 _log = logging.getLogger("thalweg.diffusion")
 
@@ -41,10 +43,6 @@ _CHUNK = 2000
 _FIRST_CHUNK = 100
 # After waiting so long it is said that nobody reads an iterator's results.
 _WARN_AFTER_S = 10.0
-# When so much of one value was pickled again by `submit`, `scatter` is recommended; and of so many values it is known.
-_MAX_REPEATED_BYTES = 256 << 20
-_MAX_REPEATED_VALUES = 64
-_MIN_REPEATED_BYTES = 1 << 20
 
 
 class RunLost(ConnectionError):
@@ -81,51 +79,6 @@ class Calls(NamedTuple):
         return call
 
 
-class _Waiter:
-    """Where a task's result goes, and its name in the journal."""
-
-    __slots__ = ("sink", "index", "arguments", "has_outputs", "keywords", "name", "values")
-
-    def __init__(self, sink: Sink | TaskFuture[Any], index: int, arguments: Any, has_outputs: bool) -> None:
-        self.sink = sink
-        self.index = index
-        self.arguments = arguments
-        self.has_outputs = has_outputs
-        self.keywords: dict[str, Any] = {}
-        self.name: bytes | None = None
-        self.values: tuple[bytes, ...] = ()
-
-    def resolve(self, attempts: int, pickled: bytes | None, failure: Failure | None) -> None:
-        result = TaskResult(self.index, self.arguments, attempts, pickled, failure)
-        if isinstance(self.sink, Sink):
-            self.sink.put(result)
-        elif not self.sink.cancelled():
-            try:
-                self._deliver(self.sink, result)
-            except Exception:
-                # Cancelled just now.
-                if not self.sink.cancelled():
-                    raise
-
-    def _deliver(self, future: TaskFuture[Any], result: TaskResult) -> None:
-        error = result.error
-        if error is None:
-            try:
-                value = result.value
-            except Exception as failed:
-                error = failed
-            else:
-                future.set_result(value)
-                return
-        future.set_exception(error)
-
-    def abandon(self, error: BaseException) -> None:
-        if isinstance(self.sink, Sink):
-            self.sink.abandon(error)
-        elif not self.sink.done():
-            self.sink.set_exception(error)
-
-
 class Run:
     """Thread-safe."""
 
@@ -136,15 +89,14 @@ class Run:
         self._inspector = None if journal is None else Inspector(options)
         self._version = options.version
         self._sent = SentDefinitions()
-        # How often `submit` was given a large value.
-        self._repeated: dict[bytes, int] = {}
+        self._repeated = RepeatedPickling()
         self._process = os.getpid()
         # Workers and names that were warned of.
         self._warned: set[tuple[str, tuple[str, ...]]] = set()
         self._changed = threading.Condition()
-        self._waiters: dict[int, _Waiter] = {}
+        self._waiters: dict[int, Waiter] = {}
         # Tasks that wait for futures, and iterators that are being read.
-        self._blocked: set[_Waiter] = set()
+        self._blocked: set[Waiter] = set()
         self._feeders: set[Feeder] = set()
         # Maps whose iterator raised.
         self._faulty: list[Sink] = []
@@ -188,36 +140,15 @@ class Run:
         pickled = Value.of(captured(value))
         scattered = Scattered(pickled, pickled.digest if self._journal is None else Definitions().digest_of(value))
         digests = self._values.use([pickled])
-        weakref.finalize(scattered, self._values.release, digests).atexit = False
+        when_collected(scattered, self._values.release, digests)
         return scattered
 
     def submit(self, future: TaskFuture[Any], function: Function, arguments: tuple[Any, ...], keywords: Any) -> None:
         calls = Calls(future, function, keywords, Apart(), (True,))
         call = _packed(function, arguments, keywords)
-        self._note_repeated(function, call)
+        self._repeated.note(function.label, call)
         with _Batch(self._backend) as batch:
             self._add(calls, batch, 0, arguments, arguments, call)
-
-    def _note_repeated(self, function: Function, call: Call) -> None:
-        """Each call of `submit` pickles its arguments anew, as they may have changed."""
-        for value in call.values:
-            if isinstance(value, Reference) or len(value.pickled) < _MIN_REPEATED_BYTES:
-                continue
-            count = self._times_pickled(value)
-            if count == -(-_MAX_REPEATED_BYTES // len(value.pickled)) + 1:
-                _log.warning(
-                    "an argument of %s was pickled %d times, %.0f MB each time; argument = Diffusion.scatter(argument) pickles "
-                    "it once, and so does one map of all calls",
-                    *(function.label, count, len(value.pickled) / 1e6),
-                )
-
-    def _times_pickled(self, value: Value) -> int:
-        with self._changed:
-            count = self._repeated.pop(value.digest, 0) + 1
-            self._repeated[value.digest] = count
-            if len(self._repeated) > _MAX_REPEATED_VALUES:
-                del self._repeated[next(iter(self._repeated))]
-            return count
 
     def map(self, calls: Calls, numbered: Iterable[tuple[int, tuple[Any, ...], Any]]) -> None:
         """All at once. What cannot be sent fails its task alone."""
@@ -251,13 +182,13 @@ class Run:
             try:
                 ready.append((index, arguments, shown, calls.packed(arguments)))
             except Exception as error:
-                _Waiter(calls.sink, index, shown, False).resolve(0, None, Failure.of(error))
+                Waiter(calls.sink, index, shown, False).resolve(0, None, Failure.of(error))
         self._prefetch(calls, ready)
         for one in ready:
             self._add(calls, batch, *one)
 
     def _add(self, calls: Calls, batch: _Batch, index: int, arguments: tuple[Any, ...], shown: Any, call: Call) -> None:
-        waiter = _Waiter(calls.sink, index, shown, bool(call.outputs))
+        waiter = Waiter(calls.sink, index, shown, bool(call.outputs))
         futures = [one for one in call.values if isinstance(one, TaskFuture) and not one.done()]
         if not futures:
             self._enter(calls, waiter, arguments, call, batch)
@@ -274,7 +205,7 @@ class Run:
         else:
             act()
 
-    def _unblock(self, calls: Calls, waiter: _Waiter, arguments: tuple[Any, ...], call: Call) -> None:
+    def _unblock(self, calls: Calls, waiter: Waiter, arguments: tuple[Any, ...], call: Call) -> None:
         with self._changed:
             if waiter not in self._blocked:
                 # Cancelled, or the run has ended.
@@ -288,7 +219,7 @@ class Run:
             self._blocked.discard(waiter)
             self._changed.notify_all()
 
-    def _enter(self, calls: Calls, waiter: _Waiter, arguments: tuple[Any, ...], call: Call, batch: _Batch) -> None:
+    def _enter(self, calls: Calls, waiter: Waiter, arguments: tuple[Any, ...], call: Call, batch: _Batch) -> None:
         """Nothing is to be done for what the journal has."""
         try:
             values = [one.value() if isinstance(one, Reference) else one for one in call.values]
@@ -350,7 +281,7 @@ class Run:
 
     def _on_updates(self, updates: list[Update]) -> None:
         done: list[tuple[bytes, Evidence, bytes]] = []
-        ended: list[tuple[_Waiter, Result | Failed]] = []
+        ended: list[tuple[Waiter, Result | Failed]] = []
         for one in updates:
             if isinstance(one, Event):
                 self._record.event(one, self._arguments_of)
@@ -441,13 +372,9 @@ class Run:
         self._withdraw(lambda waiter: waiter.sink is sink)
 
     def leave(self, sink: Sink) -> None:
-        """Nobody has its results any more. Called when garbage is collected, which happens in any thread."""
+        """Nobody has its results any more."""
         if sink.leave() and not self._is_closed:
-            try:
-                threading.Thread(target=self._give_up, args=(sink,), name="thalweg-leave", daemon=True).start()
-            except RuntimeError:
-                # The interpreter ends.
-                pass
+            self._give_up(sink)
 
     def _give_up(self, sink: Sink, error: BaseException | None = None) -> None:
         """What has outputs runs all the same."""
@@ -464,7 +391,7 @@ class Run:
             self._feeders.difference_update(feeders)
             self._changed.notify_all()
 
-    def _withdraw(self, is_unwanted: Callable[[_Waiter], bool]) -> None:
+    def _withdraw(self, is_unwanted: Callable[[Waiter], bool]) -> None:
         with self._changed:
             numbers = [number for number, waiter in self._waiters.items() if is_unwanted(waiter)]
             withdrawn = [self._waiters.pop(number) for number in numbers]

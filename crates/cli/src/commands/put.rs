@@ -27,6 +27,7 @@ use crate::{shown, streams};
 /// Store files, trees, or standard input
 #[derive(clap::Args)]
 #[command(
+    override_usage = "thalweg put [OPTIONS] <SRC>... <STORE::DIR/>",
     after_help = "With a slash at the end of the place, or several sources, each source keeps its name below it; \
                         otherwise the place is the one source's name there. Files that are as they were when put last \
                         are skipped. Sockets, pipes and devices are named and skipped. A run that breaks off keeps what \
@@ -40,7 +41,7 @@ use crate::{shown, streams};
 )]
 pub struct Arguments {
     /// Sources (`-`: standard input), then the destination: STORE::DIR/ or STORE::NAME
-    #[arg(required = true, num_args = 1.., value_parser = PathBufValueParser::new().map(OsString::from), value_names = ["SRC", "STORE::DIR/"])]
+    #[arg(required = true, num_args = 1.., value_parser = PathBufValueParser::new().map(OsString::from), value_name = "SRC")]
     pub paths: Vec<OsString>,
     /// One commit at the end: everything appears at once, or nothing
     #[arg(long)]
@@ -181,6 +182,8 @@ fn put_again_after_restarts(
                      once more, or put a file"
                 )
             }
+            // What was read since the last commit has no name yet.
+            Err(error) if !is_stream && is_of_a_full_disk(&error) => return Err(broken_off(error, &stored)),
             done => return done,
         }
     }
@@ -205,6 +208,10 @@ fn broken_off(error: anyhow::Error, stored: &Stored) -> anyhow::Error {
 fn is_of_a_restarted_node(error: &anyhow::Error) -> bool {
     let lost_lease = |error: &_| matches!(error, repository::Error::Catalog(catalog::Error::LeaseLost { .. }));
     error.downcast_ref().is_some_and(|error| is_of_an_absent_node(error) || lost_lease(error))
+}
+
+fn is_of_a_full_disk(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(repository::Error::is_full)
 }
 
 /// Opens the store again as soon as its node answers.
@@ -377,19 +384,18 @@ fn judge(summary: &Summary, dry_run: bool) -> anyhow::Result<()> {
             Incomplete(format!("{} could not be put, and there was nothing else", shown::count(left, "file"))).into()
         );
     }
-    match (left, changing) {
-        (0, _) if dry_run => Ok(()),
-        (_, _) if dry_run => Err(Incomplete(format!("{} could not be put", shown::count(left, "file"))).into()),
-        (0, 0) => Ok(()),
-        (_, 0) => {
-            Err(Incomplete(format!("{} could not be put; the rest is stored", shown::count(left, "file"))).into())
-        }
-        _ => Err(Incomplete(format!(
-            "{} could not be put and {} kept changing; the rest is stored",
-            shown::count(left, "file"),
-            changing
-        ))
-        .into()),
+    let incomplete = summary.incomplete.len() as u64;
+    let counts = [
+        (left, format!("{} could not be put", shown::count(left, "file"))),
+        // A dry run reads nothing that may change.
+        (if dry_run { 0 } else { changing }, format!("{changing} kept changing")),
+        (incomplete, format!("{} stored without something that is named above", shown::count(incomplete, "file"))),
+    ];
+    let told: Vec<String> = counts.into_iter().filter(|(count, _)| *count > 0).map(|(_, told)| told).collect();
+    match (told.is_empty(), dry_run) {
+        (true, _) => Ok(()),
+        (false, true) => Err(Incomplete(told.join(" and ")).into()),
+        (false, false) => Err(Incomplete(format!("{}; the rest is stored", told.join(" and "))).into()),
     }
 }
 

@@ -59,7 +59,7 @@ pub struct Summary {
     pub left: Vec<(PathBuf, String)>,
     /// Stored, though they changed while being read.
     pub changing: Vec<PathBuf>,
-    /// Stored without their extended attributes, with the reason.
+    /// Stored without their extended attributes, or not as a hard link, with the reason.
     pub incomplete: Vec<(PathBuf, String)>,
     /// With `--verbose --json`: the outcome of each name.
     pub names: Vec<Value>,

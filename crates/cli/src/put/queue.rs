@@ -1,5 +1,6 @@
 //! Units of work between the walk and the workers: bounded where the walk puts in, open where a worker gives back the
-//! rest of a unit that turned out to be large, so that another core takes it up.
+//! rest of a unit that turned out to be large. The last unit in the queue is halved when it is taken: else whoever gave
+//! back the rest of it would take it again before another worker wakes, and one core would do all the work.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -87,7 +88,10 @@ impl WorkerSlot<'_> {
         let mut state = self.queue.state();
         self.rest(&mut state);
         loop {
-            if let Some(unit) = state.units.pop_front() {
+            if let Some(mut unit) = state.units.pop_front() {
+                if state.units.is_empty() && state.workers > 1 {
+                    state.units.extend(unit.split_half());
+                }
                 state.working += 1;
                 self.is_working = true;
                 self.queue.changed.notify_all();
@@ -121,5 +125,63 @@ impl Drop for WorkerSlot<'_> {
         self.rest(&mut state);
         state.workers -= 1;
         queue.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CString;
+    use std::sync::Arc;
+
+    use format::StorePath;
+    use rustix::fs::FileType;
+
+    use super::*;
+    use crate::put::walk::{Directory, Name};
+
+    fn unit(names: usize) -> Unit {
+        let directory = Directory { opened: std::fs::File::open("/").expect("/ opens").into(), path: "/".into() };
+        let name = |number: usize| Name {
+            name: CString::new(number.to_string()).expect("digits"),
+            target: StorePath::new(number.to_string().as_bytes()).expect("digits"),
+            file_type: FileType::RegularFile,
+            known: None,
+        };
+        Unit { directory: Arc::new(directory), names: (0..names).map(name).collect() }
+    }
+
+    /// How many names each of two workers takes who take turns, each one name from each unit it takes.
+    fn taken_by_turns(names: usize) -> [usize; 2] {
+        let queue = Queue::new(1, 2);
+        let mut slots = [queue.slot(), queue.slot()];
+        queue.sender().send(unit(names)).expect("workers are left");
+        let mut taken = [0; 2];
+        let mut held: [Option<Unit>; 2] = [None, None];
+        while taken.iter().sum::<usize>() < names {
+            for worker in 0..2 {
+                let is_left = !queue.state().units.is_empty();
+                let Some(mut unit) = held[worker].take().or_else(|| is_left.then(|| slots[worker].take()).flatten())
+                else {
+                    continue;
+                };
+                unit.names.remove(0);
+                taken[worker] += 1;
+                held[worker] = (!unit.names.is_empty()).then_some(unit);
+            }
+        }
+        taken
+    }
+
+    #[test]
+    fn a_worker_that_keeps_its_unit_leaves_others_half_of_the_last() {
+        assert_eq!(taken_by_turns(64), [32, 32]);
+        assert_eq!(taken_by_turns(1), [1, 0]);
+    }
+
+    #[test]
+    fn a_single_worker_takes_units_whole() {
+        let queue = Queue::new(1, 1);
+        queue.sender().send(unit(5)).expect("a worker is left");
+        assert_eq!(queue.slot().take().expect("a unit").names.len(), 5);
     }
 }

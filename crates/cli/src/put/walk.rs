@@ -43,6 +43,14 @@ pub struct Unit {
     pub names: Vec<Name>,
 }
 
+impl Unit {
+    /// Takes the later half of the names off; none of a single name.
+    pub fn split_half(&mut self) -> Option<Unit> {
+        let later = self.names.split_off(self.names.len().div_ceil(2));
+        (!later.is_empty()).then(|| Unit { directory: self.directory.clone(), names: later })
+    }
+}
+
 pub struct Name {
     pub name: CString,
     pub target: StorePath,

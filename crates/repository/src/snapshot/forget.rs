@@ -3,7 +3,7 @@
 use catalog::FileEntry;
 use format::{Change, FileKind, FileTime, SnapshotRecord, StorePath};
 
-use super::{REMOVED, TreeSnapshot, UnreadableSnapshot, directory, exist, facts_of, own_path};
+use super::{REMOVED, SnapshotDirectory, TreeSnapshot, directory, exist, facts_of, own_path};
 use crate::list::list_everything;
 use crate::{Error, Repository, Result};
 
@@ -51,9 +51,12 @@ impl Repository {
         Ok(kept)
     }
 
-    /// Returns the change that drops the unreadable snapshot of this name; none where there is none.
+    /// Returns the change that drops the unreadable snapshot of this name, or the list; none where there is none.
     pub fn without_unreadable_snapshot(&self, id: &str) -> Result<Option<Change>> {
-        let found = self.snapshots()?.unreadable.into_iter().find(|snapshot| snapshot.id == id);
-        Ok(found.map(|UnreadableSnapshot { path, .. }| Change::Remove { path, recursive: true }))
+        let SnapshotDirectory { unreadable, unfinished, .. } = self.snapshots()?;
+        let unreadable = unreadable.into_iter().map(|snapshot| (snapshot.id, snapshot.path));
+        let lists = unfinished.into_iter().map(|list| (list.names.id.clone(), list.path()));
+        let found = unreadable.chain(lists).find(|(name, _)| name == id);
+        Ok(found.map(|(_, path)| Change::Remove { path, recursive: true }))
     }
 }

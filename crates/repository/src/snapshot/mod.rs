@@ -88,7 +88,7 @@ pub fn is_kept_file(path: &StorePath) -> bool {
 }
 
 /// Returns whether the path is that of a snapshot's own file.
-pub(crate) fn is_snapshot(path: &StorePath) -> bool {
+pub fn is_snapshot(path: &StorePath) -> bool {
     path.below(&directory()).is_some_and(|rest| !rest.is_empty() && !rest.contains(&b'/'))
 }
 

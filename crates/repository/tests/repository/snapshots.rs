@@ -33,8 +33,12 @@ fn origin(repository: &Repository, count: u64) -> SnapshotOrigin {
     origin
 }
 
-/// Records what is at these names, and returns the snapshot's name.
 fn record(repository: &Repository, names: &BTreeSet<StorePath>, count: u64) -> String {
+    record_at(FileTime::from_ns(count as i64), repository, names, count)
+}
+
+/// Records what is at these names, and returns the snapshot's name.
+fn record_at(taken: FileTime, repository: &Repository, names: &BTreeSet<StorePath>, count: u64) -> String {
     let mut draft = SnapshotDraft::default();
     for name in names {
         let entry = repository.catalog().entry(name).unwrap().unwrap();
@@ -42,7 +46,7 @@ fn record(repository: &Repository, names: &BTreeSet<StorePath>, count: u64) -> S
         let listed = draft.add_file(name, &entry.attributes, &head.record);
         draft.number(listed, (entry.file, head.number));
     }
-    let origin = origin(repository, count);
+    let origin = SnapshotOrigin { taken, ..origin(repository, count) };
     let mut numbers = count..;
     let id = || Ok::<_, Error>(format!("{:08x}", numbers.next().unwrap()));
     repository.record_snapshot(ClaimOwner(100 + count), draft, origin, id).unwrap().id
@@ -133,6 +137,25 @@ fn a_name_leaves_the_place_with_the_snapshot_that_has_it_no_more() {
     record(&process, &names(&["t/a"]), 2);
     assert!(is_there(&process, "t/a") && is_there(&process, "t/b"), "another wrote it since");
     assert!(!is_there(&process, "t/d/c") && !is_there(&process, "t/d"), "with the last name its directory goes");
+}
+
+#[test]
+fn a_snapshot_made_while_the_clock_was_ahead_is_not_the_newest_for_ever() {
+    const DAY_NS: i64 = 86_400_000_000_000;
+    let world = World::new();
+    let process = world.process();
+    let names = |names: &[&str]| names.iter().map(|name| path(name)).collect::<BTreeSet<_>>();
+    put(&process, &[("t/a", b"a")]);
+    let ahead = record_at(FileTime::from_ns(DAY_NS), &process, &names(&["t/a"]), 1);
+    put(&process, &[("t/b", b"b")]);
+    let later = record(&process, &names(&["t/a", "t/b"]), 2);
+    let newest = record(&process, &names(&["t/a"]), 3);
+    let order: Vec<String> = process.snapshots().unwrap().readable.into_iter().map(|snapshot| snapshot.id).collect();
+    assert_eq!(order, [ahead, later, newest]);
+    assert!(
+        process.catalog().entry(&path("t/b")).unwrap().is_none(),
+        "compared with the one before, not the one ahead"
+    );
 }
 
 #[test]
