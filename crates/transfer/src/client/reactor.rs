@@ -10,14 +10,15 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::connection::Connection;
 use super::reduce::Reducer;
 use super::secrets::Secrets;
 use super::send_queue::SendQueue;
 use super::stream::{Stream, Streams};
+use super::stream_driver::StreamDriver;
 use super::waker::Waker;
 use super::window::Window;
 use crate::handshake::ClientIdentity;
+use crate::node_connection::STOPPED;
 use crate::signals::without_signals;
 use crate::{Error, Result};
 
@@ -29,8 +30,6 @@ const IDLE: Duration = Duration::from_millis(2);
 const TROUBLED_INTERVAL: Duration = Duration::from_millis(10);
 /// How often nodes with outstanding requests are checked.
 const WATCHED: Duration = Duration::from_millis(250);
-/// A thread that wakes this much later than planned was stopped, and did not wait.
-const STOPPED: Duration = Duration::from_secs(1);
 
 /// An I/O thread as its callers see it.
 pub(super) struct Thread {
@@ -89,46 +88,46 @@ pub(super) fn start(
 }
 
 fn drive(thread: &Thread, context: &IoContext, copy_on: impl Fn() -> bool) {
-    let mut connections: Vec<Connection> = Vec::new();
+    let mut drivers: Vec<StreamDriver> = Vec::new();
     let mut is_copying = false;
     while !thread.stop.load(Ordering::SeqCst) {
         thread.waker.falling_asleep();
         let adopted = std::mem::take(&mut *thread.inbox.lock().expect("pushing a stream does not panic"));
-        connections.extend(adopted.into_iter().map(Connection::new));
+        drivers.extend(adopted.into_iter().map(StreamDriver::new));
         let now = Instant::now();
-        connections.iter_mut().for_each(|connection| connection.step(context, now));
-        let planned = timeout(context, &connections, is_copying);
-        let wakeup = sleep(thread, &connections, planned);
+        drivers.iter_mut().for_each(|driver| driver.step(context, now));
+        let planned = timeout(context, &drivers, is_copying);
+        let wakeup = sleep(thread, &drivers, planned);
         thread.waker.awake();
         // A process that was stopped for a while has not waited for its nodes meanwhile.
         let stopped = planned.map_or(Duration::ZERO, |planned| now.elapsed().saturating_sub(planned));
         if stopped > STOPPED {
-            connections.iter_mut().for_each(|connection| connection.stopped(stopped));
+            drivers.iter_mut().for_each(|driver| driver.stopped(stopped));
         }
         match wakeup {
             Wakeup::Of(ready) => {
                 let now = Instant::now();
-                ready.into_iter().for_each(|index| connections[index].ready(context, now));
+                ready.into_iter().for_each(|index| drivers[index].ready(context, now));
             }
-            Wakeup::None => connections.iter().for_each(seal_idle_frames),
+            Wakeup::None => drivers.iter().for_each(seal_idle_frames),
         }
         is_copying = copy_on();
     }
 }
 
 enum Wakeup {
-    /// These connections are ready; none when a caller woke the thread.
+    /// The streams of these drivers are ready; none when a caller woke the thread.
     Of(Vec<usize>),
     /// The time passed and nothing happened.
     None,
 }
 
 /// Sleeps until a socket, a caller or the clock needs attention.
-fn sleep(thread: &Thread, connections: &[Connection], planned: Option<Duration>) -> Wakeup {
+fn sleep(thread: &Thread, drivers: &[StreamDriver], planned: Option<Duration>) -> Wakeup {
     let mut polled = vec![PollFd::from_borrowed_fd(thread.waker.fd(), PollFlags::IN)];
-    let mut of = Vec::with_capacity(connections.len());
-    for (index, connection) in connections.iter().enumerate() {
-        if let Some((socket, flags)) = connection.interest() {
+    let mut of = Vec::with_capacity(drivers.len());
+    for (index, driver) in drivers.iter().enumerate() {
+        if let Some((socket, flags)) = driver.interest() {
             polled.push(PollFd::from_borrowed_fd(socket, flags));
             of.push(index);
         }
@@ -143,18 +142,18 @@ fn sleep(thread: &Thread, connections: &[Connection], planned: Option<Duration>)
     Wakeup::Of((0..of.len()).filter(has_news).map(|index| of[index]).collect())
 }
 
-fn timeout(context: &IoContext, connections: &[Connection], is_copying: bool) -> Option<Duration> {
-    if connections.iter().any(|connection| !connection.stream.unsealed().is_empty()) {
+fn timeout(context: &IoContext, drivers: &[StreamDriver], is_copying: bool) -> Option<Duration> {
+    if drivers.iter().any(|driver| !driver.stream.unsealed().is_empty()) {
         return Some(IDLE);
     }
-    if is_copying || connections.iter().any(Connection::is_troubled) {
+    if is_copying || drivers.iter().any(StreamDriver::is_troubled) {
         return Some(TROUBLED_INTERVAL);
     }
-    connections.iter().any(|connection| connection.is_watched(context)).then_some(WATCHED)
+    drivers.iter().any(|driver| driver.is_watched(context)).then_some(WATCHED)
 }
 
-fn seal_idle_frames(connection: &Connection) {
-    connection.stream.unsealed().iter().for_each(SendQueue::seal_if_idle);
+fn seal_idle_frames(driver: &StreamDriver) {
+    driver.stream.unsealed().iter().for_each(SendQueue::seal_if_idle);
 }
 
 /// Lifts the thread's CPU binding: MPI launchers bind ranks to cores, and these threads are better off on any other.
