@@ -49,6 +49,26 @@ def test_what_is_collected_starts_no_thread_there_and_is_ended_all_the_same(tmp_
         time.sleep(0.01)
 
 
+UNCLOSED = """
+import sys
+from distributed import Client, LocalCluster
+from thalweg.diffusion import Diffusion
+
+if __name__ == "__main__":
+    client = Client(LocalCluster(n_workers=1, dashboard_address=None)) if sys.argv[1] == "dask" else None
+    run = Diffusion(client, run_folder=sys.argv[2], cache_folder=sys.argv[3])
+    print(run.submit(abs, -1).result())
+"""
+
+
+@pytest.mark.parametrize("kind", ["processes", "dask"])
+def test_a_run_that_is_open_when_the_program_ends_has_its_report(tmp_path, kind):
+    (tmp_path / "script.py").write_text(UNCLOSED)
+    command = [sys.executable, tmp_path / "script.py", kind, tmp_path / "run", tmp_path / "cache"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "1\n" and (tmp_path / "run" / "report.html").exists(), done.stderr
+
+
 def test_a_forked_child_keeps_neither_the_cache_nor_the_run_folder_of_its_parents_run(tmp_path):
     folders = {"cache_folder": tmp_path / "cache", "run_folder": tmp_path / "run"}
     with Diffusion(workers=1, **folders) as run:

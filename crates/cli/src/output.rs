@@ -54,6 +54,10 @@ impl Output {
         self.json
     }
 
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Prints a line of the result; not with `--json`.
     pub fn line(&self, text: impl Display) -> anyhow::Result<()> {
         if self.json {

@@ -6,6 +6,7 @@ mod cli {
     mod at;
     mod bounds;
     mod broken;
+    mod changing_trees;
     mod claims;
     mod company;
     mod comparing;

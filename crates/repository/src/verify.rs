@@ -14,7 +14,7 @@ use crate::divergence::stray;
 use crate::marks::LiveBitmap;
 use crate::repair::{each_version, is_damage};
 use crate::scan::Scan;
-use crate::snapshot;
+use crate::snapshot::{self, SnapshotDirectory};
 use crate::tree::{collect_runs, entries_in};
 use crate::{Repository, Result};
 
@@ -350,6 +350,7 @@ struct VersionCheck<'a> {
     /// What whole versions have: of snapshots, which share nearly all of it, only the rest is checked.
     checked: LiveBitmap,
     has_snapshots: bool,
+    snapshots: SnapshotDirectory,
 }
 
 fn check_versions(
@@ -360,7 +361,8 @@ fn check_versions(
     progress: &mut dyn FnMut(u64),
 ) -> Result<()> {
     let has_snapshots = snapshot::exist(repository)?;
-    let mut check = VersionCheck { repository, data, lost, checked: LiveBitmap::default(), has_snapshots };
+    let snapshots = repository.snapshots()?;
+    let mut check = VersionCheck { repository, data, lost, checked: LiveBitmap::default(), has_snapshots, snapshots };
     each_version(repository, &mut |path, version| check.version(path, version, verified, progress))
 }
 
@@ -375,7 +377,7 @@ impl VersionCheck<'_> {
         let (repository, is_snapshot) = (self.repository, snapshot::is_snapshot(path));
         verified.versions += 1;
         let checked = match is_snapshot {
-            true => self.snapshot(version, verified, progress),
+            true => self.snapshot(path, version, verified, progress),
             false => check_version(repository, version, self.data, self.lost, verified, progress),
         };
         match checked.unwrap_or_else(|error| Some(error.reason())) {
@@ -391,9 +393,10 @@ impl VersionCheck<'_> {
         Ok(())
     }
 
-    /// Checks what no version had that was checked before.
+    /// Checks what no version had that was checked before, and the listing.
     fn snapshot(
         &mut self,
+        path: &StorePath,
         version: &Version,
         verified: &mut VerifyReport,
         progress: &mut dyn FnMut(u64),
@@ -412,10 +415,11 @@ impl VersionCheck<'_> {
         let record = VersionRecord { root, size, content: None };
         let rest = Version { record, ..version.clone() };
         let checked = check_version(repository, &rest, self.data, self.lost, verified, progress)?;
-        if checked.is_none() {
-            collect_runs(repository, &rest.record.root, &mut |run| self.checked.mark(run))?;
+        if checked.is_some() {
+            return Ok(checked);
         }
-        Ok(checked)
+        collect_runs(repository, &rest.record.root, &mut |run| self.checked.mark(run))?;
+        Ok(self.snapshots.why_unreadable(repository, path))
     }
 }
 

@@ -38,7 +38,7 @@ pub use self::random::{random_bytes, random_number};
 pub use connection::{Connection, Frame};
 pub use environment::{check_name, name_in_variable, variable};
 pub use error::{Error, OpenError, Result};
-pub use one_line::one_line;
+pub use one_line::{misleads, one_line};
 pub use rate_limit::{MIN_RATE, limit_rates};
 pub use regular_file::read_regular;
 pub use remote::{Link, Remote, RemoteCatalog, RemoteStore, catalog_error, report_absence, store_error};

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::builder::{PathBufValueParser, TypedValueParser};
+use format::MAX_TAGS;
 use repository::{Access, Repository};
 use serde_json::{Value, json};
 
@@ -20,7 +21,7 @@ use crate::output::Output;
 use crate::put::{CommitOptions, Exclusions, Options, SnapshotOptions, Source, Stored, Summary, plan, put, put_stream};
 use crate::rate_limits::RateLimits;
 use crate::signals::Interruption;
-use crate::snapshots::tag;
+use crate::snapshots::{host, tag};
 use crate::{shown, streams};
 
 /// Store files, trees, or standard input
@@ -76,7 +77,7 @@ pub struct Arguments {
     tag: Vec<String>,
     /// Of the snapshot: the machine, instead of this one's name. Names leave the place that an earlier snapshot of the same
     /// sources on the same machine has and this one has not
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = host)]
     host: Option<String>,
     #[command(flatten)]
     rates: RateLimits,
@@ -95,6 +96,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let to = Location::parse(to)?;
     arguments.rates.apply(&to.store)?;
     let sources = plan(sources, &to)?;
+    check_snapshot_options(&arguments, &sources)?;
     let exclusions = exclusions(&arguments)?;
     if arguments.dry_run && sources.iter().any(|source| source.from.as_os_str() == "-") {
         misuse!("--dry-run compares files by their times, and standard input has none");
@@ -105,6 +107,20 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     output.document(&fields(&summary, &arguments))?;
     output.summary(line(&summary, arguments.dry_run))?;
     judge(&summary, arguments.dry_run)
+}
+
+/// Refuses what is said of a snapshot where none will be recorded, and more tags than one can have.
+fn check_snapshot_options(arguments: &Arguments, sources: &[Source]) -> anyhow::Result<()> {
+    let is_said = arguments.host.is_some() || !arguments.tag.is_empty();
+    // One that is missing is reported when it is read.
+    let is_other = |source: &Source| source.is_there() && !source.is_tree();
+    if is_said && sources.iter().all(is_other) {
+        misuse!("--tag and --host are of a tree's snapshot, and no source is a directory");
+    }
+    if arguments.tag.len() > MAX_TAGS {
+        misuse!("a snapshot has at most {MAX_TAGS} tags");
+    }
+    Ok(())
 }
 
 fn exclusions(arguments: &Arguments) -> anyhow::Result<Exclusions> {
@@ -286,8 +302,8 @@ fn fields(summary: &Summary, arguments: &Arguments) -> Value {
         "commits": summary.commits,
         "excluded": summary.excluded,
         "snapshot": summary.snapshot,
-        // A dry run does not look for them.
-        "removed": (!arguments.dry_run).then_some(summary.removed),
+        "removed": summary.removed.len(),
+        "removed_names": summary.removed.iter().map(|path| shown::path_fields(path.as_bytes())).collect::<Vec<_>>(),
         "interrupted": summary.interrupted.is_some(),
         "dropped": named(&summary.dropped),
         "skipped": named(&summary.skipped),
@@ -327,7 +343,7 @@ fn line(summary: &Summary, dry_run: bool) -> String {
         line += &format!(" ({} read to compare)", shown::size(summary.compared_bytes));
     }
     for (number, what) in
-        [(summary.unchanged, "unchanged"), (summary.excluded, "excluded"), (summary.removed, "removed")]
+        [(summary.unchanged, "unchanged"), (summary.excluded, "excluded"), (summary.removed.len() as u64, "removed")]
     {
         if number > 0 {
             line += &format!(", {number} {what}");

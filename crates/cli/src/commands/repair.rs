@@ -51,7 +51,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
 
 /// Says how much is lost, and what the user can do about it.
 fn summary(store: &StoreAddress, lost: &[LostRange]) -> String {
-    let (records, files): (Vec<&LostRange>, Vec<&LostRange>) = lost.iter().partition(|lost| is_snapshot(&lost.path));
+    let (snapshots, files): (Vec<&LostRange>, Vec<&LostRange>) = lost.iter().partition(|lost| is_snapshot(&lost.path));
     let mut parts = Vec::new();
     if !files.is_empty() {
         let bytes = files.iter().map(|lost| lost.range.end - lost.range.start).fold(0, u64::saturating_add);
@@ -65,14 +65,13 @@ fn summary(store: &StoreAddress, lost: &[LostRange]) -> String {
             shown::count(versions as u64, "version")
         ));
     }
-    if let Some(first) = records.first() {
-        let snapshots = records.chunk_by(|one, other| one.path == other.path).count() as u64;
-        let id = shown::escaped(first.path.name());
-        let more = if snapshots > 1 { ", and so on," } else { "" };
+    if let Some(first) = snapshots.first() {
+        let count = snapshots.chunk_by(|one, other| one.path == other.path).count() as u64;
         parts.push(format!(
-            "{} cannot be read whole, and no put stores one again: `thalweg forget {store}:: --snapshot {id}`{more} gives it \
-             up; the next put of the tree makes a new one",
-            shown::count(snapshots, "snapshot")
+            "{} cannot be read whole: putting the same files again heals their content, not their lists of names; `thalweg \
+             forget {store}:: --snapshot {}` gives one up",
+            shown::count(count, "snapshot"),
+            shown::escaped(first.path.name())
         ));
     }
     parts.join("; ")
@@ -82,7 +81,7 @@ fn line(lost: &LostRange) -> String {
     let LostRange { path, version, range, why } = lost;
     if is_snapshot(path) {
         let id = shown::escaped(path.name());
-        return format!("snapshot {id}: bytes {} to {} of its record are lost: {why}", range.start, range.end);
+        return format!("snapshot {id}: bytes {} to {} are lost: {why}", range.start, range.end);
     }
     format!("{} version {version}: bytes {} to {} are lost: {why}", shown::path(path), range.start, range.end)
 }

@@ -216,7 +216,10 @@ fn a_badly_damaged_store_has_a_bounded_number_of_lines_and_a_count_of_each_kind(
             lines.iter().any(|line| line.contains("and more: ") && line.contains("`--json` lists all")),
             "{lines:?}"
         );
-        assert!(lines.last().unwrap().contains("version"), "{lines:?}");
+        let last = lines.last().unwrap();
+        assert!(last.contains("version"), "{last}");
+        let forget = format!("`thalweg forget {}:: --snapshot ", store.directory().display());
+        assert_eq!(last.contains(&forget), verb == "repair", "{last}");
         let all = store.try_verb(verb, &["--json"]).expect(3).json();
         let key = if verb == "verify" { "damages" } else { "lost" };
         assert!(all[key].as_array().unwrap().len() >= 300, "{all}");
