@@ -5,7 +5,8 @@
 //! file fails, and stays failed.
 //!
 //! From above: [`Client`] → [`File`] → session (where bytes go) → send queue (bytes in order) → stream (what a connection
-//! must bring) → driver (a stream as its thread drives it) → reactor (the threads), over `NodeConnection` (the socket).
+//! must bring) → stream connection (a stream as its thread drives it) → reactor (the threads), over `NodeConnection` (the
+//! socket).
 
 mod background;
 mod closing;
@@ -26,7 +27,7 @@ mod session;
 mod session_status;
 mod settings;
 mod stream;
-mod stream_driver;
+mod stream_connection;
 #[cfg(test)]
 mod tests;
 mod ticket;

@@ -14,7 +14,7 @@ use super::reduce::Reducer;
 use super::secrets::Secrets;
 use super::send_queue::SendQueue;
 use super::stream::{Stream, Streams};
-use super::stream_driver::StreamDriver;
+use super::stream_connection::StreamConnection;
 use super::waker::Waker;
 use super::window::Window;
 use crate::handshake::ClientIdentity;
@@ -88,46 +88,46 @@ pub(super) fn start(
 }
 
 fn drive(thread: &Thread, context: &IoContext, copy_on: impl Fn() -> bool) {
-    let mut drivers: Vec<StreamDriver> = Vec::new();
+    let mut connections: Vec<StreamConnection> = Vec::new();
     let mut is_copying = false;
     while !thread.stop.load(Ordering::SeqCst) {
         thread.waker.falling_asleep();
         let adopted = std::mem::take(&mut *thread.inbox.lock().expect("pushing a stream does not panic"));
-        drivers.extend(adopted.into_iter().map(StreamDriver::new));
+        connections.extend(adopted.into_iter().map(StreamConnection::new));
         let now = Instant::now();
-        drivers.iter_mut().for_each(|driver| driver.step(context, now));
-        let planned = timeout(context, &drivers, is_copying);
-        let wakeup = sleep(thread, &drivers, planned);
+        connections.iter_mut().for_each(|connection| connection.step(context, now));
+        let planned = timeout(context, &connections, is_copying);
+        let wakeup = sleep(thread, &connections, planned);
         thread.waker.awake();
         // A process that was stopped for a while has not waited for its nodes meanwhile.
         let stopped = planned.map_or(Duration::ZERO, |planned| now.elapsed().saturating_sub(planned));
         if stopped > STOPPED {
-            drivers.iter_mut().for_each(|driver| driver.stopped(stopped));
+            connections.iter_mut().for_each(|connection| connection.stopped(stopped));
         }
         match wakeup {
             Wakeup::Of(ready) => {
                 let now = Instant::now();
-                ready.into_iter().for_each(|index| drivers[index].ready(context, now));
+                ready.into_iter().for_each(|index| connections[index].ready(context, now));
             }
-            Wakeup::None => drivers.iter().for_each(seal_idle_frames),
+            Wakeup::None => connections.iter().for_each(seal_idle_frames),
         }
         is_copying = copy_on();
     }
 }
 
 enum Wakeup {
-    /// The streams of these drivers are ready; none when a caller woke the thread.
+    /// These connections are ready; none when a caller woke the thread.
     Of(Vec<usize>),
     /// The time passed and nothing happened.
     None,
 }
 
 /// Sleeps until a socket, a caller or the clock needs attention.
-fn sleep(thread: &Thread, drivers: &[StreamDriver], planned: Option<Duration>) -> Wakeup {
+fn sleep(thread: &Thread, connections: &[StreamConnection], planned: Option<Duration>) -> Wakeup {
     let mut polled = vec![PollFd::from_borrowed_fd(thread.waker.fd(), PollFlags::IN)];
-    let mut of = Vec::with_capacity(drivers.len());
-    for (index, driver) in drivers.iter().enumerate() {
-        if let Some((socket, flags)) = driver.interest() {
+    let mut of = Vec::with_capacity(connections.len());
+    for (index, connection) in connections.iter().enumerate() {
+        if let Some((socket, flags)) = connection.interest() {
             polled.push(PollFd::from_borrowed_fd(socket, flags));
             of.push(index);
         }
@@ -142,18 +142,18 @@ fn sleep(thread: &Thread, drivers: &[StreamDriver], planned: Option<Duration>) -
     Wakeup::Of((0..of.len()).filter(has_news).map(|index| of[index]).collect())
 }
 
-fn timeout(context: &IoContext, drivers: &[StreamDriver], is_copying: bool) -> Option<Duration> {
-    if drivers.iter().any(|driver| !driver.stream.unsealed().is_empty()) {
+fn timeout(context: &IoContext, connections: &[StreamConnection], is_copying: bool) -> Option<Duration> {
+    if connections.iter().any(|connection| !connection.stream.unsealed().is_empty()) {
         return Some(IDLE);
     }
-    if is_copying || drivers.iter().any(StreamDriver::is_troubled) {
+    if is_copying || connections.iter().any(StreamConnection::is_troubled) {
         return Some(TROUBLED_INTERVAL);
     }
-    drivers.iter().any(|driver| driver.is_watched(context)).then_some(WATCHED)
+    connections.iter().any(|connection| connection.is_watched(context)).then_some(WATCHED)
 }
 
-fn seal_idle_frames(driver: &StreamDriver) {
-    driver.stream.unsealed().iter().for_each(SendQueue::seal_if_idle);
+fn seal_idle_frames(connection: &StreamConnection) {
+    connection.stream.unsealed().iter().for_each(SendQueue::seal_if_idle);
 }
 
 /// Lifts the thread's CPU binding: MPI launchers bind ranks to cores, and these threads are better off on any other.

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::super::reactor::IoContext;
 use super::super::stream::Reach;
-use super::{PeerNode, Phase, StreamDriver};
+use super::{PeerNode, Phase, StreamConnection};
 use crate::node_connection::{Disconnect, GreetingTimeouts, NodeConnection};
 use crate::resolve::{Resolution, ResolveError, Resolved};
 use crate::{Error, SILENCE_TIMEOUT};
@@ -12,7 +12,7 @@ use crate::{Error, SILENCE_TIMEOUT};
 /// How long a node may leave this process without a welcome.
 const GREETING_TIMEOUTS: GreetingTimeouts = GreetingTimeouts { silence: SILENCE_TIMEOUT, welcome: SILENCE_TIMEOUT };
 
-impl StreamDriver {
+impl StreamConnection {
     pub(super) fn connect(&mut self, context: &IoContext, now: Instant) {
         self.attempt += 1;
         self.begun = Some(now);

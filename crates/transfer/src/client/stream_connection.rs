@@ -30,7 +30,7 @@ use crate::resolve::Resolution;
 const FIRST_BACK_OFF: Duration = Duration::from_millis(10);
 const MAX_BACK_OFF: Duration = Duration::from_millis(250);
 
-pub(super) struct StreamDriver {
+pub(super) struct StreamConnection {
     pub stream: Arc<Stream>,
     phase: Phase,
     /// What the node said in its Welcome.
@@ -81,9 +81,9 @@ struct PeerNode {
     settings: Option<format::Settings>,
 }
 
-impl StreamDriver {
+impl StreamConnection {
     pub fn new(stream: Arc<Stream>) -> Self {
-        StreamDriver {
+        StreamConnection {
             stream,
             phase: Phase::Idle,
             peer: None,

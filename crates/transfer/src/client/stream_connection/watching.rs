@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::super::reactor::IoContext;
 use super::super::send_queue::{Action, REACH_TIMEOUT};
 use super::super::stream::{Ask, Reach};
-use super::{Phase, StreamDriver};
+use super::{Phase, StreamConnection};
 use crate::message::Request;
 use crate::node_connection::{Bulk, Disconnect, head};
 use crate::{ALIVE_INTERVAL, Error, RESOLVE_TIMEOUT, SILENCE_TIMEOUT};
@@ -17,7 +17,7 @@ pub(super) const UNGREETED: &str = "it answers no greeting; is it a thalweg node
 const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 const WATCH_GAP: Duration = Duration::from_secs(2);
 
-impl StreamDriver {
+impl StreamConnection {
     /// Gives up an attempt to connect, which has its own limits, so that another address, or another time, gets its
     /// chance.
     pub(super) fn give_up_attempt(&mut self, context: &IoContext, now: Instant) {
