@@ -45,7 +45,7 @@ pub(crate) struct NodeConnection {
     /// Tried where the one at hand takes no connection, the last one first.
     other_candidates: Vec<SocketAddr>,
     tls: Option<TlsClient>,
-    timeouts: GreetingTimeouts,
+    timeouts: HandshakeTimeouts,
     socket: Socket,
     stage: Stage,
     handshake: Handshake,
@@ -68,7 +68,7 @@ enum Stage {
 
 /// How long a node that takes a connection may leave its client without a welcome.
 #[derive(Clone, Copy)]
-pub(crate) struct GreetingTimeouts {
+pub(crate) struct HandshakeTimeouts {
     /// If it sends nothing.
     pub silence: Duration,
     /// If it says that it lives.
@@ -103,7 +103,7 @@ impl NodeConnection {
         mut candidates: Vec<SocketAddr>,
         hello: &Request,
         credentials: &Credentials,
-        timeouts: GreetingTimeouts,
+        timeouts: HandshakeTimeouts,
         now: Instant,
     ) -> Result<Self, Disconnect> {
         candidates.reverse();
@@ -198,7 +198,7 @@ impl NodeConnection {
 
     /// Gives up an address that takes no connection, and a node that does not welcome this client in time.
     pub fn check_greeting(&mut self, now: Instant) -> Result<(), Disconnect> {
-        let GreetingTimeouts { silence, welcome } = self.timeouts;
+        let HandshakeTimeouts { silence, welcome } = self.timeouts;
         match self.stage {
             Stage::Connecting if now >= self.begun + CONNECT_TIMEOUT => {
                 let why = format!("it takes no connection within {} s", CONNECT_TIMEOUT.as_secs());

@@ -8,7 +8,7 @@ use crate::connection::Connection;
 use crate::handshake::ClientIdentity;
 
 const TIMEOUT: Duration = Duration::from_secs(60);
-const GREETING_TIMEOUTS: GreetingTimeouts = GreetingTimeouts { silence: TIMEOUT, welcome: TIMEOUT };
+const HANDSHAKE_TIMEOUTS: HandshakeTimeouts = HandshakeTimeouts { silence: TIMEOUT, welcome: TIMEOUT };
 
 /// Returns an address where nobody listens.
 fn absent() -> SocketAddr {
@@ -31,7 +31,7 @@ fn send(connection: &Connection, number: u64, reply: &Reply) {
 fn dial(candidates: Vec<SocketAddr>) -> Result<NodeConnection, Disconnect> {
     let hello = ClientIdentity::nameless(1).hello(2);
     let credentials = Credentials::default();
-    NodeConnection::dial("node:1", candidates, &hello, &credentials, GREETING_TIMEOUTS, Instant::now())
+    NodeConnection::dial("node:1", candidates, &hello, &credentials, HANDSHAKE_TIMEOUTS, Instant::now())
 }
 
 /// Waits for the next event, sending what is lent meanwhile.

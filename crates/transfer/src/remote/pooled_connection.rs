@@ -8,7 +8,7 @@ use format::Settings;
 
 use super::outage::Attempts;
 use crate::message::{Reply, Request};
-use crate::node_connection::{Disconnect, Event, GreetingTimeouts, LAST_HANDSHAKE_NUMBER, NodeConnection};
+use crate::node_connection::{Disconnect, Event, HandshakeTimeouts, LAST_HANDSHAKE_NUMBER, NodeConnection};
 use crate::{Credentials, Error, SILENCE_TIMEOUT, resolve};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
@@ -24,7 +24,7 @@ const WELCOME_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often the times above are checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// How long a node may leave this process without a welcome.
-const GREETING_TIMEOUTS: GreetingTimeouts = GreetingTimeouts { silence: SILENCE_TIMEOUT, welcome: WELCOME_TIMEOUT };
+const HANDSHAKE_TIMEOUTS: HandshakeTimeouts = HandshakeTimeouts { silence: SILENCE_TIMEOUT, welcome: WELCOME_TIMEOUT };
 
 /// Addresses of nodes that have welcomed this process; more are not remembered.
 static WELCOMING: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
@@ -51,12 +51,12 @@ impl PooledConnection {
     /// Opens a connection, with TLS and a secret if there are credentials for them: the node must have its part of
     /// each.
     pub fn open(address: &str, hello: Request, credentials: &Credentials) -> Result<Self> {
-        Self::noted(address, Self::try_open(GREETING_TIMEOUTS, address, hello, credentials))
+        Self::noted(address, Self::try_open(HANDSHAKE_TIMEOUTS, address, hello, credentials))
     }
 
     /// As `open`, but gives the node up when it has not welcomed this process within `timeout`.
     pub fn open_within(timeout: Duration, address: &str, hello: Request, credentials: &Credentials) -> Result<Self> {
-        let timeouts = GreetingTimeouts { silence: timeout, welcome: timeout };
+        let timeouts = HandshakeTimeouts { silence: timeout, welcome: timeout };
         Self::noted(address, Self::try_open(timeouts, address, hello, credentials))
     }
 
@@ -69,7 +69,7 @@ impl PooledConnection {
     ) -> Result<Self> {
         let mut busy = None;
         loop {
-            match (Self::try_open(GREETING_TIMEOUTS, address, hello.clone(), credentials), &busy) {
+            match (Self::try_open(HANDSHAKE_TIMEOUTS, address, hello.clone(), credentials), &busy) {
                 (Err(OpenFailure::Busy(error)), _) => attempts.wait(busy.insert(error).clone())?,
                 // Among a crowd it may hang up without a word.
                 (Err(OpenFailure::BeforeWelcome(Error::Unavailable { .. })), Some(said)) => {
@@ -90,7 +90,7 @@ impl PooledConnection {
     }
 
     fn try_open(
-        timeouts: GreetingTimeouts,
+        timeouts: HandshakeTimeouts,
         address: &str,
         hello: Request,
         credentials: &Credentials,
@@ -307,7 +307,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(move || serve(listener.accept().unwrap().0));
             let opened = PooledConnection::try_open(
-                GreetingTimeouts { silence, welcome },
+                HandshakeTimeouts { silence, welcome },
                 &address,
                 hello,
                 &Credentials::default(),

@@ -5,12 +5,12 @@ use std::time::Instant;
 use super::super::reactor::IoContext;
 use super::super::stream::Reach;
 use super::{PeerNode, Phase, StreamConnection};
-use crate::node_connection::{Disconnect, GreetingTimeouts, NodeConnection};
+use crate::node_connection::{Disconnect, HandshakeTimeouts, NodeConnection};
 use crate::resolve::{Resolution, ResolveError, Resolved};
 use crate::{Error, SILENCE_TIMEOUT};
 
 /// How long a node may leave this process without a welcome.
-const GREETING_TIMEOUTS: GreetingTimeouts = GreetingTimeouts { silence: SILENCE_TIMEOUT, welcome: SILENCE_TIMEOUT };
+const HANDSHAKE_TIMEOUTS: HandshakeTimeouts = HandshakeTimeouts { silence: SILENCE_TIMEOUT, welcome: SILENCE_TIMEOUT };
 
 impl StreamConnection {
     pub(super) fn connect(&mut self, context: &IoContext, now: Instant) {
@@ -40,7 +40,7 @@ impl StreamConnection {
         };
         let (hello, credentials) = (context.identity.hello(self.stream.index), context.secrets.of(address));
         let candidate = vec![found[self.attempt % found.len()]];
-        match NodeConnection::dial(address, candidate, &hello, &credentials, GREETING_TIMEOUTS, now) {
+        match NodeConnection::dial(address, candidate, &hello, &credentials, HANDSHAKE_TIMEOUTS, now) {
             Ok(node) => self.phase = Phase::Open(Box::new(node)),
             Err(disconnect) => self.broke(disconnect, context, now),
         }
