@@ -5,11 +5,16 @@ import os
 import random
 import shutil
 import subprocess
+import sys
 
 import pytest
 
 import thalweg
 from thalweg.connections import close_all
+
+# Before Python 3.12 Dask's profiler can stop the whole process (docs/limits.md); asked when Dask is imported.
+if sys.version_info < (3, 12):
+    os.environ["DASK_DISTRIBUTED__WORKER__PROFILE__ENABLED"] = "False"
 
 COMMAND = os.environ.get("THALWEG_COMMAND") or shutil.which("thalweg")
 

@@ -4,7 +4,10 @@ import concurrent.futures
 import multiprocessing
 import os
 import random
+import signal
 import subprocess
+import threading
+import time
 from pathlib import Path
 
 import fsspec
@@ -234,3 +237,33 @@ def test_stores_are_read_through_it_by_chained_urls(fs, folder, tmp_path):
         assert cached.cat_file(f"{folder}/y") == b"new", "equal contents are one"
     cached.pipe_file(f"{folder}/z", b"through")
     assert fs.cat_file(f"{folder}/z") == b"through" and cached.ls(folder, detail=False) == fs.ls(folder, detail=False)
+
+
+def test_a_child_that_is_forked_while_other_threads_fill_the_cache_waits_for_none_of_them(tmp_path):
+    for number in range(50):
+        (tmp_path / f"{number}").write_bytes(os.urandom(BLOCK))
+    is_over = threading.Event()
+
+    def read():
+        fs = CachedFileSystem(fs=LocalFileSystem(), folder=str(tmp_path / "cache"), limit=20 * BLOCK)
+        return all(len(fs.cat_file(str(tmp_path / f"{number}"))) == BLOCK for number in range(50))
+
+    def read_on():
+        while not is_over.is_set():
+            read()
+
+    threads = [threading.Thread(target=read_on, daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)
+    try:
+        for _ in range(10):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(30)
+                os._exit(0 if read() else 1)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()

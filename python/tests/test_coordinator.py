@@ -39,9 +39,9 @@ class Play:
     def say(self, name, *reports):
         self.coordinator.receive(0.0, name, reports, 0.0)
 
-    def submit(self, *tasks):
+    def submit(self, *tasks, is_last=True):
         tasks = [Task(number, b"f", "f", b"", (), inputs, outputs) for number, inputs, outputs in tasks]
-        self.coordinator.submit(0.0, Tasks(tasks, True))
+        self.coordinator.submit(0.0, Tasks(tasks, is_last))
 
     def orders(self, kind):
         """What of that kind each worker was told since."""
@@ -83,6 +83,29 @@ def test_a_task_waits_for_a_worker_and_its_function_goes_once():
     play.say("a", *[ended(order) for _, order in told[1:]])
     assert play.orders(Run) == [] and [one.number for one in play.news] == [0, 1]
     assert not play.coordinator._entries
+
+
+def test_the_end_of_a_batch_does_not_overtake_its_beginning_when_the_first_worker_comes_between_them():
+    play = Play()
+    play.submit((0, ("in",), ()), (1, ("in",), ()), is_last=False)
+    play.join("a")
+    play.submit((2, ("in",), ()))
+    while told := play.orders((Run, Fetch)):
+        for _, order in told:
+            if isinstance(order, Fetch):
+                play.say("a", Arrived("in", None, 10, b"digest", 0.1, True))
+            else:
+                play.say("a", ended(order))
+    assert [one.number for one in play.news] == [0, 1, 2] and not play.coordinator._entries
+
+
+def test_a_batch_whose_last_task_is_cancelled_before_a_worker_comes_runs_all_the_same():
+    play = Play()
+    play.submit((0, ("in",), ()), (1, ("in",), ()), is_last=False)
+    play.submit((2, ("in",), ()))
+    play.coordinator.cancel(0.0, [2])
+    play.join("a")
+    assert [order.key for _, order in play.orders(Fetch)] == ["in"]
 
 
 def test_only_the_newest_attempt_counts():

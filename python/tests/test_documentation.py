@@ -46,6 +46,11 @@ def test_public_names_have_an_example(shown):
     assert "Examples\n--------\n>>> " in inspect.getdoc(shown)
 
 
+@pytest.mark.parametrize("name", ["result", "exception", "cancel"])
+def test_what_one_does_with_a_future_has_an_example(name):
+    assert "Examples\n--------\n>>> " in inspect.getdoc(getattr(diffusion.TaskFuture, name))
+
+
 @pytest.mark.parametrize("shown", [getattr(diffusion, name) for name in diffusion.__all__])
 def test_examples_of_data_diffusion_run(shown, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

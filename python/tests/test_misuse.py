@@ -1,8 +1,10 @@
 """What a run says and does when it is used as it cannot be. SPDX-License-Identifier: Apache-2.0"""
 
 import asyncio
+import gc
 import itertools
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -21,6 +23,67 @@ from thalweg.diffusion import Diffusion, File, Output, RunFolderBusy, as_complet
 def run(tmp_path):
     with Diffusion(workers=1, cache_folder=tmp_path / "cache") as run:
         yield run
+
+
+def test_what_is_collected_starts_no_thread_there_and_is_ended_all_the_same(tmp_path, monkeypatch):
+    """Collection may happen in the midst of starting or ending a thread, which a new one waits for."""
+    run = Diffusion(workers=1, cache_folder=tmp_path / "cache", run_folder=tmp_path / "run")
+    results = run.map(time.sleep, [0.01] * 1000)
+    next(results)
+    inner, here, start, started = run._run, threading.get_ident(), threading.Thread.start, []
+
+    def note_start(thread):
+        if threading.get_ident() == here:
+            started.append(thread.name)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", note_start)
+    cycle = [run, results, run.scatter(1)]
+    cycle.append(cycle)
+    del run, results, cycle
+    gc.collect()
+    assert not started
+    give_up = time.monotonic() + 20
+    while not (inner.is_closed and (tmp_path / "run" / "report.html").exists()):
+        assert time.monotonic() < give_up
+        time.sleep(0.01)
+
+
+UNCLOSED = """
+import sys
+from distributed import Client, LocalCluster
+from thalweg.diffusion import Diffusion
+
+if __name__ == "__main__":
+    client = Client(LocalCluster(n_workers=1, dashboard_address=None)) if sys.argv[1] == "dask" else None
+    run = Diffusion(client, run_folder=sys.argv[2], cache_folder=sys.argv[3])
+    print(run.submit(abs, -1).result())
+"""
+
+
+@pytest.mark.parametrize("kind", ["processes", "dask"])
+def test_a_run_that_is_open_when_the_program_ends_has_its_report(tmp_path, kind):
+    (tmp_path / "script.py").write_text(UNCLOSED)
+    command = [sys.executable, tmp_path / "script.py", kind, tmp_path / "run", tmp_path / "cache"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "1\n" and (tmp_path / "run" / "report.html").exists(), done.stderr
+
+
+def test_a_forked_child_keeps_neither_the_cache_nor_the_run_folder_of_its_parents_run(tmp_path):
+    folders = {"cache_folder": tmp_path / "cache", "run_folder": tmp_path / "run"}
+    with Diffusion(workers=1, **folders) as run:
+        assert run.submit(abs, -1).result() == 1
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+            os._exit(0)
+    try:
+        with Diffusion(workers=1, **folders) as again:
+            assert again.submit(abs, -1).result() == 1
+        assert sorted(os.listdir(tmp_path / "cache")) == ["0", "0.lock"]
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 def test_a_fork_gets_an_error_that_names_the_parents_run(run):

@@ -3,8 +3,10 @@
 import concurrent.futures
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -50,6 +52,34 @@ def test_a_forked_child_leaves_its_parents_files_alone(fs, folder):
         assert os.waitpid(child, 0)[1] == 0
         assert read.read() == b"read on"
     assert fs.size(f"{folder}/y") == 10_000_000
+
+
+def test_a_child_that_is_forked_while_other_threads_commit_waits_for_none_of_them(tmp_path):
+    thalweg.create(str(tmp_path / "store"))
+    fs = thalweg.ThalwegFileSystem(str(tmp_path / "store"))
+    is_over = threading.Event()
+
+    def commit(thread):
+        while not is_over.is_set():
+            fs.pipe_file(f"{thread}", b"content")
+
+    threads = [threading.Thread(target=commit, args=(thread,), daemon=True) for thread in range(3)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)
+    try:
+        for number in range(10):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(15)
+                fs.pipe_file(f"child/{number}", b"content")
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        is_over.set()
+        for thread in threads:
+            thread.join()
+    assert len(fs.ls("child")) == 10
 
 
 def test_a_node_that_dies_is_an_error_that_names_it(tmp_path):

@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+import threading
 import zipfile
 
 import fsspec
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 import thalweg
+import thalweg.connections
 
 COMPRESSIONS = [None, "gzip", "bz2", "xz"]
 LINES = "Ängström\n" * 10_000
@@ -207,3 +209,45 @@ def test_a_forked_child_stores_nothing_of_its_parents(fs, folder):
     assert not fs.exists(f"{folder}/x")
     file.close()
     assert fs.cat_file(f"{folder}/x") == b"parent"
+
+
+def test_a_file_may_be_collected_in_the_midst_of_looking_for_its_store(fs, folder, monkeypatch):
+    look = thalweg.connections._settings_of
+
+    def look_and_collect(location):
+        gc.collect()
+        return look(location)
+
+    holder = Holder(fs.open(f"{folder}/x", "wb"))
+    holder.file.write(b"content")
+    del holder
+    monkeypatch.setattr("thalweg.connections._settings_of", look_and_collect)
+    asking = threading.Thread(target=fs.exists, args=(f"{folder}/y",), daemon=True)
+    asking.start()
+    asking.join(20)
+    assert not asking.is_alive() and fs.cat_file(f"{folder}/x") == b"content"
+
+
+def test_stores_are_used_while_another_one_is_opened(fs, folder, monkeypatch, tmp_path):
+    thalweg.create(str(tmp_path / "other"))
+    is_opening, may_open = threading.Event(), threading.Event()
+    open_store = thalweg.connections.Store
+
+    def open_slowly(*arguments):
+        is_opening.set()
+        may_open.wait(30)
+        return open_store(*arguments)
+
+    fs.exists(folder)
+    monkeypatch.setattr("thalweg.connections.Store", open_slowly)
+    other = thalweg.ThalwegFileSystem(str(tmp_path / "other"))
+    opening = threading.Thread(target=other.exists, args=("x",), daemon=True)
+    opening.start()
+    assert is_opening.wait(30)
+    asking = threading.Thread(target=fs.exists, args=(f"{folder}/y",), daemon=True)
+    asking.start()
+    asking.join(10)
+    was_held_up = asking.is_alive()
+    may_open.set()
+    opening.join(30)
+    assert not was_held_up

@@ -22,7 +22,10 @@ from thalweg.url import SCHEME
 # What nodes get to end this process's sessions when it exits: one that is gone would be tried for 15 s.
 _EXIT_TIMEOUT_S = 1.0
 
-_lock = threading.Lock()
+# Garbage is collected anywhere, also in the midst of what follows, and stores files that were never closed: so locks are
+# reentrant, and stores that are open are looked up without any.
+_lock = threading.RLock()
+_opening: dict[Location, threading.RLock] = {}
 _stores: dict[Location, _Known] = {}
 _inherited: list[dict[Location, _Known]] = []
 _before_closing: list[Callable[[], None]] = []
@@ -53,28 +56,40 @@ class _Known(NamedTuple):
 
 def store_of(location: Location) -> Store:
     """Returns the open store there; opens it the first time, and again when another store lies there now."""
-    with _lock:
-        known = _stores.get(location)
-        found = _settings_of(location)
-        if known is not None and (found is None or known.settings == found):
-            return known.store
-        if not _stores:
-            _close_with_workers()
-        # Before the directory's next store is opened, so that nothing of the removed one is in its way.
-        _stores.pop(location, None)
-        del known
-        # As the store finds out for itself when it is opened.
-        is_node = location.address.startswith(SCHEME)
-        is_read_only = not is_node and os.path.exists(location.address) and not os.access(location.address, os.W_OK)
-        store = Store(os.fsencode(location.address), location.secret_file, location.tls_ca)
-        _stores[location] = _Known(store, found, is_read_only)
-        return store
+    known = _current(location)
+    if known is not None:
+        return known.store
+    with _opening.setdefault(location, threading.RLock()):
+        # Another thread may have opened it meanwhile.
+        known = _current(location)
+        return _open(location) if known is None else known.store
+
+
+def _current(location: Location) -> _Known | None:
+    known = _stores.get(location)
+    if known is None:
+        return None
+    found = _settings_of(location)
+    return known if found is None or known.settings == found else None
+
+
+def _open(location: Location) -> Store:
+    found = _settings_of(location)
+    if not _stores:
+        _close_with_workers()
+    # Before the directory's next store is opened, so that nothing of the removed one is in its way.
+    _stores.pop(location, None)
+    # As the store finds out for itself when it is opened.
+    is_node = location.address.startswith(SCHEME)
+    is_read_only = not is_node and os.path.exists(location.address) and not os.access(location.address, os.W_OK)
+    store = Store(os.fsencode(location.address), location.secret_file, location.tls_ca)
+    _stores[location] = _Known(store, found, is_read_only)
+    return store
 
 
 def check_writable(location: Location, path: str) -> None:
     """Raises if the open store was opened for reading, since this process may not write to its directory."""
-    with _lock:
-        known = _stores.get(location)
+    known = _stores.get(location)
     if known is not None and known.is_read_only:
         raise OSError(errno.EROFS, f"the store in {location.address} can only be read here", path)
 
@@ -150,9 +165,9 @@ def _close_at_exit() -> None:
 
 
 def _begin_child() -> None:
-    global _lock, _stores
+    global _lock, _opening, _stores
     _inherited.append(_stores)
-    _lock, _stores = threading.Lock(), {}
+    _lock, _opening, _stores = threading.RLock(), {}, {}
 
 
 atexit.register(_close_at_exit)

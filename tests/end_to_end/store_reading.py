@@ -114,6 +114,7 @@ def whatever_writes_says_that_a_store_is_read_only(scene):
             ["forget", f"{folder}::a", "--keep", "last=1"],
             ["collect", folder],
             ["repair", folder],
+            ["verify", folder, "--rebuild-catalog"],
             ["node", folder, "--listen", "127.0.0.1:0"],
         ):
             scene.run([*words, THALWEG, *verb], code=1)

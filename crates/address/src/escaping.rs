@@ -9,7 +9,7 @@ pub fn escaped(bytes: &[u8]) -> String {
         for character in chunk.valid().chars() {
             match character {
                 '\\' => text.push_str("\\\\"),
-                character if character.is_control() => escape_bytes(&mut text, character.to_string().as_bytes()),
+                character if transfer::misleads(character) => escape_bytes(&mut text, character.to_string().as_bytes()),
                 character => text.push(character),
             }
         }

@@ -10,6 +10,7 @@ mod connections;
 mod containers;
 mod damage;
 mod failure;
+mod forks;
 mod index_room;
 mod listing;
 mod lock_holders;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::error::{ContextKind, ErrorKind};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use crate::output::{Closed, Output, say};
 use crate::shown;
@@ -120,10 +120,24 @@ pub fn usage(error: clap::Error, options_from: Option<&Path>) -> ExitCode {
     if is_command_without_dashes(&error) {
         words.push("(the program stands behind `--`: thalweg run -- CMD)");
     }
+    let suggested = suggestion(&error);
+    words.extend(suggested.as_deref());
     let also = options_from.map(|path| format!(" (options are also taken from {})", shown::local(path)));
     let also = also.unwrap_or_default();
     say(format_args!("thalweg: {}{also}; `--help` explains", shown::one_line(&words.join(" "))));
     ExitCode::from(USAGE)
+}
+
+/// The name that a mistyped one was probably meant to be.
+fn suggestion(error: &clap::Error) -> Option<String> {
+    let kinds = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue];
+    let first = |value: &ContextValue| match value {
+        ContextValue::String(name) => Some(name.clone()),
+        ContextValue::Strings(names) => names.first().cloned(),
+        _ => None,
+    };
+    let name = kinds.iter().find_map(|kind| first(error.get(*kind)?))?;
+    Some(format!("(did you mean {name}?)"))
 }
 
 /// Whether `run` was given its program as if it were an argument of its own.

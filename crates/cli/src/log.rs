@@ -63,13 +63,9 @@ enum Format {
 /// Begins to log at the level that the command line or else the environment names, `otherwise` without both.
 pub fn start(arguments: &LogArguments, otherwise: Level) -> anyhow::Result<()> {
     let format = arguments.log_format;
-    let level = match (arguments.log.as_deref(), std::env::var(VARIABLE)) {
-        (Some(level), _) => parse(level).with_context(|| format!("--log {level}"))?,
-        (None, Ok(level)) if !level.is_empty() => parse(&level).with_context(|| format!("{VARIABLE}={level}"))?,
-        (None, Err(VarError::NotUnicode(level))) => {
-            misuse!("{VARIABLE}={}: is no level; {LEVELS}", shown::escaped(level.as_encoded_bytes()))
-        }
-        (None, _) => LevelFilter::from_level(otherwise),
+    let level = match arguments.log.as_deref() {
+        Some(level) => parse(level).with_context(|| format!("--log {level}"))?,
+        None => of_environment()?.unwrap_or(LevelFilter::from_level(otherwise)),
     };
     let (lines, queue) = mpsc::sync_channel(MAX_QUEUED_LINES);
     let kinds = Arc::new(Kinds::default());
@@ -78,6 +74,21 @@ pub fn start(arguments: &LogArguments, otherwise: Level) -> anyhow::Result<()> {
     std::thread::Builder::new().name("log".into()).spawn(write).context("starting the thread that logs")?;
     let log = Log { level, lines, kinds };
     tracing::subscriber::set_global_default(log).context("starting to log")
+}
+
+/// Refuses a level in the environment that is none.
+pub fn check_variable() -> anyhow::Result<()> {
+    of_environment().map(drop)
+}
+
+fn of_environment() -> anyhow::Result<Option<LevelFilter>> {
+    match std::env::var(VARIABLE) {
+        Ok(level) if !level.is_empty() => parse(&level).with_context(|| format!("{VARIABLE}={level}")).map(Some),
+        Err(VarError::NotUnicode(level)) => {
+            misuse!("{VARIABLE}={}: is no level; {LEVELS}", shown::escaped(level.as_encoded_bytes()))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// Waits a moment until all logged lines are written.

@@ -8,6 +8,7 @@ mod calendar;
 mod clock;
 mod commands;
 mod configuration;
+mod damages;
 mod failure;
 mod get;
 mod host_port;
@@ -53,10 +54,10 @@ static VERSION: LazyLock<String> =
 )]
 struct Command {
     /// Print one JSON document on standard output instead of text
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 900)]
     json: bool,
     /// No progress and no summary: only results, notes and errors
-    #[arg(long, short, global = true)]
+    #[arg(long, short, global = true, display_order = 901)]
     quiet: bool,
     #[command(subcommand)]
     verb: Verb,

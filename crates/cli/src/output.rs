@@ -23,6 +23,9 @@ pub struct Output {
 /// Texts from a store, a node or a file system may be of any length; a path may be escaped.
 const MAX_NOTE_BYTES: usize = 64 << 10;
 
+/// Notes of one kind; more are counted.
+const MAX_NOTES: usize = 50;
+
 /// The reader of standard output is gone.
 #[derive(Debug)]
 pub struct Closed;
@@ -49,6 +52,10 @@ impl Output {
 
     pub fn is_json(&self) -> bool {
         self.json
+    }
+
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
     }
 
     /// Prints a line of the result; not with `--json`.
@@ -92,6 +99,15 @@ impl Output {
             line.push_str(" …");
         }
         self.bars.suspend(|| say(format_args!("thalweg: {line}")));
+    }
+
+    /// Prints the first of many notes, and how many more there are.
+    pub fn notes<T>(&self, items: &[T], line: impl Fn(&T) -> String, counted: impl Fn(usize) -> String) {
+        items.iter().take(MAX_NOTES).for_each(|item| self.note(line(item)));
+        if items.len() > MAX_NOTES {
+            let all = if self.json { "the document on standard output has all" } else { "`--json` lists all" };
+            self.note(format_args!("and more: {}; {all}", counted(items.len() - MAX_NOTES)));
+        }
     }
 
     /// Makes a progress bar on a terminal; elsewhere nothing.

@@ -75,7 +75,7 @@ pub fn file_time(time: FileTime) -> String {
 }
 
 /// `2026-11-21T02:10:07.000000001Z`, in UTC.
-fn exact_time(time: FileTime) -> String {
+pub fn exact_time(time: FileTime) -> String {
     let (date, time_of_day) = date_and_time(time.seconds);
     format!("{date}T{time_of_day}.{:09}Z", time.nanoseconds)
 }

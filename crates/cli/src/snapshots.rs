@@ -4,22 +4,29 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use anyhow::{Context, bail};
-use format::StorePath;
-use repository::{Repository, TreeSnapshot};
+use format::{MAX_HOST_BYTES, MAX_TAG_BYTES, StorePath};
+use repository::{Repository, SnapshotDirectory, TreeSnapshot};
 
 use crate::failure::misuse;
 use crate::location::{Location, StoreAddress, is_location, store_of_argument};
+use crate::output::Output;
 use crate::shown;
 
 /// Names the newest snapshot of a place.
 const LATEST: &str = "latest";
-/// Of a tag.
-const MAX_TAG_BYTES: usize = 255;
 
 /// Reads a tag; rules name tags between commas.
 pub fn tag(written: &str) -> Result<String, String> {
     if written.is_empty() || written.len() > MAX_TAG_BYTES || written.contains(|c: char| c == ',' || c.is_control()) {
         return Err(format!("a tag has 1 to {MAX_TAG_BYTES} bytes, no comma and no control character"));
+    }
+    Ok(written.to_owned())
+}
+
+/// Reads a machine's name.
+pub fn host(written: &str) -> Result<String, String> {
+    if written.is_empty() || written.len() > MAX_HOST_BYTES || written.contains(char::is_control) {
+        return Err(format!("a machine's name has 1 to {MAX_HOST_BYTES} bytes and no control character"));
     }
     Ok(written.to_owned())
 }
@@ -40,17 +47,30 @@ pub fn choose(repository: &Repository, written: &str, path: &StorePath) -> anyho
     if written.is_empty() {
         misuse!("the snapshot's name is empty; `thalweg snapshots` lists them");
     }
-    let mut snapshots = repository.snapshots()?;
+    let SnapshotDirectory { readable: mut snapshots, unreadable, .. } = repository.snapshots()?;
     if written == LATEST {
         let newest = snapshots.into_iter().rfind(|snapshot| concerns(snapshot, path));
-        return newest.with_context(|| format!("no snapshot has {}", shown::path(path)));
+        return newest.with_context(|| match path.is_root() {
+            true => "the store has no snapshot; `put` of a directory records one".to_owned(),
+            false => format!("no snapshot has {}; `thalweg snapshots` lists all", shown::path(path)),
+        });
     }
     snapshots.retain(|snapshot| snapshot.id.starts_with(written));
+    if let Some(unreadable) = unreadable.iter().find(|snapshot| snapshot.id.starts_with(written))
+        && snapshots.is_empty()
+    {
+        bail!("{unreadable}");
+    }
     match snapshots.len() {
         1 => Ok(snapshots.remove(0)),
         0 => bail!("there is no snapshot {written}; `thalweg snapshots` lists them"),
         count => bail!("{count} snapshots have names that begin with {written}; write more of it"),
     }
+}
+
+/// Names the snapshots that cannot be read.
+pub fn name_unreadable(found: &SnapshotDirectory, output: &Output) {
+    found.unreadable.iter().for_each(|snapshot| output.note(snapshot));
 }
 
 /// Refuses a snapshot that has nothing of the place.

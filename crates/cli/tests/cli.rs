@@ -6,11 +6,13 @@ mod cli {
     mod at;
     mod bounds;
     mod broken;
+    mod changing_trees;
     mod claims;
     mod company;
     mod comparing;
     mod configuration;
     mod crowded;
+    mod damaged_catalog;
     mod deaf_readers;
     mod deletion;
     mod excluding;

@@ -34,8 +34,8 @@ pub use path::StorePath;
 pub use secret::{Nonce, Role, SECRET_BYTES, Secret};
 pub use settings::{ChunkerKind, CodecChoice, FingerprintKind, MAX_SETTINGS_BYTES, Settings};
 pub use snapshot::{
-    LinkKind, SNAPSHOT_ATTRIBUTE, SNAPSHOT_DIRECTORY, SnapshotContent, SnapshotEntry, SnapshotRecord,
-    ends_listing_segment, version_fields,
+    LinkKind, MAX_HOST_BYTES, MAX_TAG_BYTES, MAX_TAGS, SNAPSHOT_ATTRIBUTE, SNAPSHOT_DIRECTORY, SnapshotContent,
+    SnapshotEntry, SnapshotRecord, ends_listing_segment, version_fields,
 };
 pub use table::{TABLE_ENTRY_BYTES, TABLE_HEADER_BYTES, TABLE_PREFIX_BYTES, TableEntry, TableHeader};
 

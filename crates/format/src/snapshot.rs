@@ -9,6 +9,13 @@ pub const SNAPSHOT_DIRECTORY: &[u8] = b".thalweg-snapshots";
 /// The extended attribute of a snapshot's file that holds its [`SnapshotRecord`].
 pub const SNAPSHOT_ATTRIBUTE: &[u8] = b"thalweg.snapshot";
 
+/// Of a machine's name (bytes).
+pub const MAX_HOST_BYTES: usize = 255;
+/// Of a tag (bytes).
+pub const MAX_TAG_BYTES: usize = 255;
+/// Of a snapshot.
+pub const MAX_TAGS: usize = 100;
+
 const VERSION: u16 = 0;
 const VERSION_FIELDS_BYTES: usize = 17;
 /// A listing's segment ends after a path whose checksum has so many zero bits at its end (mean: 64 names).
@@ -63,9 +70,28 @@ impl SnapshotRecord {
             missing: from.u64()?,
         };
         from.end()?;
-        match facts.listing_bytes.checked_add(facts.content_bytes) {
-            Some(sum) if sum <= MAX_FILE_BYTES => Ok(facts),
-            _ => corrupt(what, "it would be longer than any file"),
+        match facts.refusal() {
+            Some(why) => corrupt(what, why),
+            None => Ok(facts),
+        }
+    }
+
+    /// Returns why these cannot be a snapshot's facts.
+    fn refusal(&self) -> Option<&'static str> {
+        let is_word = |text: &str, most: usize| text.len() <= most && !text.contains(char::is_control);
+        let sum = self.listing_bytes.checked_add(self.content_bytes);
+        if sum.is_none_or(|sum| sum > MAX_FILE_BYTES) {
+            Some("it would be longer than any file")
+        } else if !is_word(&self.host, MAX_HOST_BYTES) {
+            Some("its host has no possible name")
+        } else if self.tags.len() > MAX_TAGS || !self.tags.iter().all(|tag| is_word(tag, MAX_TAG_BYTES)) {
+            Some("its tags are too many, too long, or have control characters")
+        } else if !self.tags.is_sorted_by(|one, next| one < next) || !self.sources.is_sorted() {
+            Some("its tags or sources are not in order")
+        } else if self.names > self.listing_bytes {
+            Some("its listing is too short for its names")
+        } else {
+            None
         }
     }
 }
@@ -166,7 +192,7 @@ mod tests {
             host: "n7".into(),
             sources: vec![(b"/home/\xff".to_vec(), path("a/b"))],
             tags: vec!["x".into(), "y".into()],
-            listing_bytes: 1,
+            listing_bytes: 100,
             names: 2,
             content_bytes: 3,
             missing: 4,
@@ -174,8 +200,17 @@ mod tests {
         let bytes = facts.encode();
         assert_eq!(SnapshotRecord::decode(&bytes).unwrap(), facts);
         assert!((0..bytes.len()).all(|cut| SnapshotRecord::decode(&bytes[..cut]).is_err()));
-        let too_long = SnapshotRecord { content_bytes: u64::MAX, ..facts };
-        assert!(SnapshotRecord::decode(&too_long.encode()).is_err());
+        for forged in [
+            SnapshotRecord { content_bytes: u64::MAX, ..facts.clone() },
+            SnapshotRecord { names: 101, ..facts.clone() },
+            SnapshotRecord { host: "a\nb".into(), ..facts.clone() },
+            SnapshotRecord { host: "h".repeat(MAX_HOST_BYTES + 1), ..facts.clone() },
+            SnapshotRecord { tags: vec!["y".into(), "x".into()], ..facts.clone() },
+            SnapshotRecord { tags: vec!["x".into(), "x".into()], ..facts.clone() },
+            SnapshotRecord { tags: (0..=MAX_TAGS).map(|tag| format!("{tag:04}")).collect(), ..facts.clone() },
+        ] {
+            assert!(SnapshotRecord::decode(&forged.encode()).is_err(), "{forged:?}");
+        }
     }
 
     #[test]

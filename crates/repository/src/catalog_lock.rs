@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use format::Settings;
-use store::files::{OpenMode, Permissions, by_holders, open_ordinary};
+use store::files::{OpenMode, Permissions, by_holders, is_held_elsewhere, open_ordinary};
 
 use crate::engines::{Access, state_folder};
 use crate::{Error, Result};
@@ -66,6 +66,11 @@ impl CatalogLock {
                 Err(Error::Refused { path: path.display().to_string(), why })
             }
         }
+    }
+
+    /// Whether another process has the store open, as far as that can be seen from here.
+    pub fn is_shared(&self) -> bool {
+        is_held_elsewhere(&self.0)
     }
 
     pub fn release(&self) {

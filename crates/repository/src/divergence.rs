@@ -35,11 +35,22 @@ pub(crate) fn newer_records(path: &Path, settings: &Settings, catalog: &SqliteCa
     Ok(None)
 }
 
+/// Returns why a file is no container of the number that it bears, by its own header, where that says so.
+pub(crate) fn stray(containers: &LocalStore, number: ContainerId) -> Option<String> {
+    // What cannot be read is reported as such.
+    let header = containers.foreign_header(number).ok()??;
+    Some(format!(
+        "this is container {} of store {}, copied under another number, and nothing here needs it: move it away",
+        header.container, header.store
+    ))
+}
+
 /// Refuses when a container file is not known to the catalog, or keeps a record that is not: to be called before anything
 /// is deleted.
 pub(crate) fn check_containers(repository: &Repository, local: &LocalStore) -> Result<()> {
     for container in local.containers_on_disk()? {
         let why = match repository.local_catalog()?.container(container)? {
+            None if stray(local, container).is_some() => None,
             None => Some(format!("it does not know container {container}, so it is older than its containers")),
             Some(record) if record.stored_bytes > 0 => None,
             Some(_) => {

@@ -19,8 +19,9 @@ use store::files::{Directory, Files, OpenMode, Permissions, open_ordinary, open_
 use store::{LocalStore, Options, Registrar, SealedContainer};
 
 use crate::catalog_lock::CatalogLock;
-use crate::divergence::newer_records;
+use crate::divergence::{newer_records, stray};
 use crate::lease::Lease;
+use crate::offline::offline_store;
 use crate::reserve::{self, Reserve, SharedReserve};
 use crate::{Error, LocalEngines, Repository, Result};
 
@@ -203,6 +204,7 @@ fn open_with(path: &Path, settings: Settings, access: Access) -> Result<Reposito
         return Err(does_not_fit(&catalog_file(path, &settings), why));
     }
     if matches!(access, Access::Write | Access::Remove) {
+        refuse_strays(path, &settings, &catalog)?;
         catalog.adopt(settings.id)?;
     }
     let shared_reserve = (access == Access::Write).then(|| SharedReserve::new(path, &settings));
@@ -247,16 +249,42 @@ pub(crate) fn unsoundness(path: &Path, settings: &Settings, catalog: &SqliteCata
     if let Some(why) = catalog.unsoundness(settings.id)? {
         return Ok(Some(why));
     }
-    let last = catalog.last_container()?;
-    let numbers = (1..=NUMBERS_LOOKED_FOR).map(|more| ContainerId(last.0 + more));
-    let unknown = numbers.rev().find(|number| path.join(store::container_file_name(*number)).exists());
-    // A container is registered before it has a file: one that was made in between is known by now.
-    match unknown {
-        Some(unknown) if unknown > catalog.last_container()? => {
+    let unknown = unknown_files(path, settings, catalog)?;
+    match unknown.iter().find(|(_, stray)| stray.is_none()) {
+        Some((unknown, _)) => {
             Ok(Some(format!("it does not know container {unknown}, so it is older than its containers")))
         }
-        _ => newer_records(path, settings, catalog),
+        None => newer_records(path, settings, catalog),
     }
+}
+
+/// Refuses to write where the next containers would get numbers of files that somebody copied there.
+fn refuse_strays(path: &Path, settings: &Settings, catalog: &SqliteCatalog) -> Result<()> {
+    let strays = unknown_files(path, settings, catalog)?;
+    let stray = strays.into_iter().find_map(|(number, stray)| Some((number, stray?)));
+    stray.map_or(Ok(()), |(number, why)| {
+        let path = path.join(store::container_file_name(number)).display().to_string();
+        Err(Error::Refused { path, why: format!("{why}; nothing was changed") })
+    })
+}
+
+/// Returns the files behind the last container that the catalog knows, and why some are no containers of their number.
+fn unknown_files(
+    path: &Path,
+    settings: &Settings,
+    catalog: &SqliteCatalog,
+) -> Result<Vec<(ContainerId, Option<String>)>> {
+    let last = catalog.last_container()?;
+    let numbers = (1..=NUMBERS_LOOKED_FOR).map(|more| ContainerId(last.0 + more));
+    let mut found: Vec<_> = numbers.filter(|number| path.join(store::container_file_name(*number)).exists()).collect();
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    // A container is registered before it has a file: one that was made in between is known by now.
+    let last = catalog.last_container()?;
+    found.retain(|number| *number > last);
+    let containers = offline_store(path, settings)?;
+    Ok(found.into_iter().map(|number| (number, stray(&containers, number))).collect())
 }
 
 /// Makes an empty catalog of the store at `path`, in `file`; SQLite gives the files beside it the same mode and owner.
@@ -295,8 +323,8 @@ pub(crate) fn catalog_file(path: &Path, settings: &Settings) -> PathBuf {
 pub(crate) fn open_catalog(path: &Path, settings: &Settings, access: Access) -> Result<SqliteCatalog> {
     let file = catalog_file(path, settings);
     if !file.exists() {
-        let why = "the catalog is missing; `thalweg verify --rebuild-catalog` makes it again from the containers";
-        return Err(Error::Refused { path: file.display().to_string(), why: why.into() });
+        let path = file.display().to_string();
+        return Err(catalog::Error::Corrupt { path, why: "the file is missing".into() }.into());
     }
     let catalog = match access {
         Access::Read | Access::Inspect => SqliteCatalog::open_for_reading(&file)?,

@@ -54,6 +54,20 @@ const MAX_NAMED: usize = 20;
 
 impl fmt::Display for LostManifests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, "STORE")
+    }
+}
+
+impl LostManifests {
+    /// Returns the error with commands that name the store.
+    pub fn explained(&self, store: &str) -> String {
+        let mut text = String::new();
+        // A string takes all that is written.
+        let _ = self.write(&mut text, store);
+        text
+    }
+
+    fn write(&self, f: &mut impl fmt::Write, store: &str) -> fmt::Result {
         write!(f, "which segments these versions need is not known, since their manifests are damaged: ")?;
         for (at, lost) in self.0.iter().take(MAX_NAMED).enumerate() {
             let LostManifest { path, version, why, .. } = lost;
@@ -70,12 +84,12 @@ impl fmt::Display for LostManifests {
             let and = if at == 0 { "" } else { "," };
             if is_snapshot(path) {
                 let id = String::from_utf8_lossy(path.name());
-                write!(f, "{and} `thalweg forget STORE:: --snapshot {id}` (it is a snapshot)")?;
+                write!(f, "{and} `thalweg forget {store}:: --snapshot {id}` (it is a snapshot)")?;
                 continue;
             }
             match is_newest {
-                true => write!(f, "{and} `thalweg rm STORE::{path}` (it is the newest version)")?,
-                false => write!(f, "{and} `thalweg forget STORE::{path} --version {version}`")?,
+                true => write!(f, "{and} `thalweg rm {store}::{path}` (it is the newest version)")?,
+                false => write!(f, "{and} `thalweg forget {store}::{path} --version {version}`")?,
             }
         }
         Ok(())

@@ -47,7 +47,7 @@ pub use batches::BatchThread;
 pub use collect::{CollectReport, collect};
 pub use draft::{CommitEntry, Draft, FileWriter, WriteMode};
 pub use engines::{Access, create, open, read_settings};
-pub use error::{Error, Result};
+pub use error::{Error, LostManifests, Result};
 pub use lease::{EpochPin, LEASE_MS, Lease};
 pub use list::list;
 pub use pack::{Packed, Packer};
@@ -60,7 +60,8 @@ pub use session::{
     checkpointed_data, checkpointed_size, data_bytes, publish, recover, unfinished,
 };
 pub use snapshot::{
-    DraftEntry, SnapshotDraft, SnapshotEntries, SnapshotOrigin, SnapshotReport, TreeSnapshot, is_kept_file, is_reserved,
+    DraftEntry, SnapshotDirectory, SnapshotDraft, SnapshotEntries, SnapshotOrigin, SnapshotReport, TreeSnapshot,
+    UnfinishedList, UnreadableSnapshot, is_kept_file, is_reserved, is_snapshot, linked_name,
 };
 pub use statistics::{FileStatistics, StoreFigures, file_statistics, store_statistics};
 pub use tree::{Builder, BuiltManifest};

@@ -16,11 +16,11 @@ use crate::agreement::lost_records;
 use crate::catalog_lock::CatalogLock;
 use crate::comparison::compare;
 use crate::engines::{
-    Access, catalog_file, make_state_folder, new_catalog, open_catalog, read_settings, replace_catalog,
+    Access, catalog_file, check_writable, make_state_folder, new_catalog, open_catalog, read_settings, replace_catalog,
 };
 use crate::lease::LEASE_MS;
 use crate::offline::offline_store;
-use crate::scan::{Scan, ranges};
+use crate::scan::{Scan, ranges, without_segments};
 use crate::verify::Damage;
 use crate::{Error, Result};
 
@@ -44,6 +44,7 @@ pub struct RebuildReport {
 /// journal has lost.
 pub fn rebuild_catalog(path: &Path, force: bool) -> Result<RebuildReport> {
     let settings = read_settings(path)?;
+    check_writable(path, &settings)?;
     make_state_folder(path, &settings)?;
     let _alone = CatalogLock::take_alone(path, &settings)?;
     let mut scan = Scan::of(&offline_store(path, &settings)?, settings.fingerprint)?;
@@ -94,7 +95,8 @@ fn make_catalog(
     let mut containers: Vec<_> = scan.containers.values().filter(is_given).copied().collect();
     let catalog = new_catalog(path, settings, new_file)?;
     let given = catalog.marked().max(&old.given);
-    containers.extend(lost_containers(scan, old, given.container).into_iter().map(without_file));
+    let lost = lost_containers(scan, old, given.container);
+    containers.extend(lost.into_iter().map(|id| without_segments(id, id)));
     let left_out = catalog.replay(&containers, records, &given)?;
     catalog.know_records(&scan.passed_over)?;
     let marked = catalog.marked_record();
@@ -119,11 +121,6 @@ fn lost_containers(scan: &Scan, old: &OldCatalog, given: u64) -> BTreeSet<Contai
     // The number that was given last may come from a catalog that is damaged.
     let end = given.clamp(last, last + MAX_LOST_CONTAINERS);
     (last.saturating_sub(MAX_LOST_CONTAINERS).max(1)..=end).map(ContainerId).filter(has_no_file).collect()
-}
-
-/// Verification looks for no file of a container without segments.
-fn without_file(id: ContainerId) -> ContainerRecord {
-    ContainerRecord { id, state: ContainerState::Live, physical: id, stored_bytes: 0, segments: 0 }
 }
 
 /// A segment whose container is gone could not be named any more, nor its copy be found.

@@ -141,6 +141,11 @@ impl Repository {
         self.local.as_ref().and_then(|local| local.catalog.displaced())
     }
 
+    /// Whether another process has the store open, as far as that can be seen from here.
+    pub fn is_open_elsewhere(&self) -> bool {
+        self.catalog_lock.as_ref().is_some_and(CatalogLock::is_shared)
+    }
+
     /// Seals what is open and ends the lease; call it when done, so that nothing is left for others to tidy.
     pub fn close(&self) -> Result<()> {
         if let Some(local) = &self.local {

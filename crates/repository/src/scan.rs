@@ -170,7 +170,7 @@ impl Scan {
         for (number, holders) in &self.holders {
             let fullest = holders.iter().max_by_key(|(file, segments)| (**segments, **file));
             if let (false, Some((file, _))) = (self.containers.contains_key(number), fullest) {
-                self.containers.insert(*number, moved(*number, *file));
+                self.containers.insert(*number, without_segments(*number, *file));
             }
         }
     }
@@ -231,7 +231,9 @@ impl Scan {
     }
 }
 
-fn moved(id: ContainerId, physical: ContainerId) -> ContainerRecord {
+/// Returns the record of a container whose own file is not there. Verification looks for no file of a container without
+/// segments.
+pub(crate) fn without_segments(id: ContainerId, physical: ContainerId) -> ContainerRecord {
     ContainerRecord { id, state: ContainerState::Live, physical, stored_bytes: 0, segments: 0 }
 }
 

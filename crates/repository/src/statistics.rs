@@ -50,7 +50,7 @@ pub struct FileStatistics {
 /// Figures of the whole store. Walks every kept manifest; reads no content.
 pub fn store_statistics(repository: &Repository) -> Result<StoreFigures> {
     let known = repository.local_catalog()?.statistics()?;
-    let snapshots = repository.snapshots()?;
+    let snapshots = repository.snapshots()?.into_files();
     let by_root: HashMap<Vec<u8>, &TreeSnapshot> =
         snapshots.iter().map(|snapshot| (snapshot.root(), snapshot)).collect();
     let mut marks = LiveBitmap::default();

@@ -10,10 +10,11 @@ use format::{
 use store::{LocalStore, Report};
 
 use crate::comparison::compare;
+use crate::divergence::stray;
 use crate::marks::LiveBitmap;
 use crate::repair::{each_version, is_damage};
 use crate::scan::Scan;
-use crate::snapshot;
+use crate::snapshot::{self, SnapshotDirectory};
 use crate::tree::{collect_runs, entries_in};
 use crate::{Repository, Result};
 
@@ -28,6 +29,8 @@ pub enum Damage {
     Container { container: ContainerId, offset: u64, why: String, lost_segments: u64, healed_segments: u64 },
     /// A container the catalog counts as live has no file. For so many of its segments copies stand in.
     Missing { container: ContainerId, healed_segments: u64 },
+    /// A file that bears the number of a container and is another one's; nothing needs it.
+    Stray { container: ContainerId, why: String },
     /// A version that cannot be read whole; the others can.
     Version { path: StorePath, version: u64, why: String },
     /// Records of the journal that are in no container any more.
@@ -193,13 +196,20 @@ fn checksum_of(record: &JournalRecord) -> u64 {
 
 /// The catalog knows every container file, and counts none as collected that a version needs.
 fn check_numbers(repository: &Repository, local: &LocalStore, verified: &mut VerifyReport) -> Result<()> {
-    let mut note = |why| verified.damages.push(Damage::Catalog { path: None, why });
     for container in local.containers_on_disk()? {
         // A number is registered before it has a file.
-        if repository.local_catalog()?.container(container)?.is_none() {
-            note(format!("it does not know container {container}"));
-        }
+        let known = repository.local_catalog()?.container(container)?;
+        // A rebuild of the catalog registers every number. Containers that had their footer are checked as such.
+        let why = if known.is_none_or(|record| record.segments == 0) { stray(local, container) } else { None };
+        verified.damages.extend(match why {
+            Some(why) => Some(Damage::Stray { container, why }),
+            None if known.is_none() => {
+                Some(Damage::Catalog { path: None, why: format!("it does not know container {container}") })
+            }
+            None => None,
+        });
     }
+    let mut note = |why| verified.damages.push(Damage::Catalog { path: None, why });
     let Misplaced { mut collected, mut elsewhere } = Misplaced::find(repository, local)?;
     if !collected.is_empty() {
         // Containers removed and collected between the two reads are not needed any more.
@@ -340,6 +350,7 @@ struct VersionCheck<'a> {
     /// What whole versions have: of snapshots, which share nearly all of it, only the rest is checked.
     checked: LiveBitmap,
     has_snapshots: bool,
+    snapshots: SnapshotDirectory,
 }
 
 fn check_versions(
@@ -350,7 +361,8 @@ fn check_versions(
     progress: &mut dyn FnMut(u64),
 ) -> Result<()> {
     let has_snapshots = snapshot::exist(repository)?;
-    let mut check = VersionCheck { repository, data, lost, checked: LiveBitmap::default(), has_snapshots };
+    let snapshots = repository.snapshots()?;
+    let mut check = VersionCheck { repository, data, lost, checked: LiveBitmap::default(), has_snapshots, snapshots };
     each_version(repository, &mut |path, version| check.version(path, version, verified, progress))
 }
 
@@ -365,7 +377,7 @@ impl VersionCheck<'_> {
         let (repository, is_snapshot) = (self.repository, snapshot::is_snapshot(path));
         verified.versions += 1;
         let checked = match is_snapshot {
-            true => self.snapshot(version, verified, progress),
+            true => self.snapshot(path, version, verified, progress),
             false => check_version(repository, version, self.data, self.lost, verified, progress),
         };
         match checked.unwrap_or_else(|error| Some(error.reason())) {
@@ -381,9 +393,10 @@ impl VersionCheck<'_> {
         Ok(())
     }
 
-    /// Checks what no version had that was checked before.
+    /// Checks what no version had that was checked before, and the listing.
     fn snapshot(
         &mut self,
+        path: &StorePath,
         version: &Version,
         verified: &mut VerifyReport,
         progress: &mut dyn FnMut(u64),
@@ -402,10 +415,11 @@ impl VersionCheck<'_> {
         let record = VersionRecord { root, size, content: None };
         let rest = Version { record, ..version.clone() };
         let checked = check_version(repository, &rest, self.data, self.lost, verified, progress)?;
-        if checked.is_none() {
-            collect_runs(repository, &rest.record.root, &mut |run| self.checked.mark(run))?;
+        if checked.is_some() {
+            return Ok(checked);
         }
-        Ok(checked)
+        collect_runs(repository, &rest.record.root, &mut |run| self.checked.mark(run))?;
+        Ok(self.snapshots.why_unreadable(repository, path))
     }
 }
 

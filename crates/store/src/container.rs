@@ -10,7 +10,7 @@ mod slots;
 mod writer;
 
 pub use index::{BlockPlan, BlockSpot, ContainerIndex, Damage, PartIndex};
-pub use reader::{read_blocks, read_index, read_index_past_header, read_outline, refresh_index};
+pub use reader::{foreign_header, read_blocks, read_index, read_index_past_header, read_outline, refresh_index};
 pub use writer::{PartBuilder, footer};
 
 use format::{ContainerId, TableEntry};

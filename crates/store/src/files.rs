@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use directory::Directory;
-pub use holders::by_holders;
+pub use holders::{by_holders, is_held_elsewhere};
 pub use memory::Memory;
 pub use ordinary::{check_sole, open_ordinary, open_sole};
 pub use permissions::{OpenMode, Permissions};

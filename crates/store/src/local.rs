@@ -5,6 +5,9 @@
 //! (data being written), then `claims`. Only the first three may be held while the disk or the catalog works. After a
 //! failed write or sync nothing more is accepted: memory may have the only copy of some segments. A write for lack of
 //! room is no such failure: it ends its container only (`full_disk.rs`).
+//!
+//! What all threads share ([`Shared`]) has its steps in a file each, in the order of a segment's life: `lookup.rs`,
+//! `writing.rs`, `durability.rs`, `reading.rs`, `damage.rs`, `rewriting.rs`. They lock in the order above.
 
 mod background_merge;
 mod claims;

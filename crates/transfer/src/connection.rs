@@ -1,4 +1,4 @@
-//! One TCP connection as a sequence of frames.
+//! One TCP connection as a sequence of frames, received and sent by threads that wait: a node's end.
 //!
 //! A frame is received only after its header was checked against the limits, and handed on only after its checksum was:
 //! the layers above never see damaged bytes. Payloads are sent from where they lie and received into memory that was
@@ -6,18 +6,19 @@
 
 use std::io::{self, ErrorKind, IoSlice, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::os::fd::AsFd;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use format::{FRAME_HEADER_BYTES, FrameHeader, MAX_BODY_BYTES, MAX_PAYLOAD_BYTES};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg, sockopt};
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg, sockopt};
 
-use crate::rate_limit;
-use crate::resolve::{self, Resolution};
-use crate::tls::{TlsClient, TlsRefusal, TlsServer, TlsStream};
-use crate::{CONNECT_TIMEOUT, Error, RESOLVE_TIMEOUT, Result, SILENCE_TIMEOUT};
+use crate::frame_pace::FramePace;
+use crate::resolve;
+use crate::tls::{TlsRefusal, TlsServer, TlsStream};
+use crate::{CONNECT_TIMEOUT, Error, Result};
 
 mod send_pace;
 #[cfg(test)]
@@ -25,20 +26,13 @@ pub(crate) mod tests;
 
 use send_pace::SendPace;
 
-/// How many addresses of one name are tried.
-const MAX_CANDIDATES: usize = 3;
-/// How long a sender that is held back waits before it checks again.
-const SEND_POLL: Duration = Duration::from_secs(1);
 /// The kernel probes a silent peer after this long, then again at each interval.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_PROBES: u32 = 3;
-/// A node that trickles is no better than a silent one: a frame that has begun may stay behind this pace by so much.
-const FRAME_TIMEOUT: Duration = Duration::from_secs(30);
-const MIN_BYTES_PER_S: u64 = 16 << 10;
-/// The same at a node's end. Programs may be stopped for a while in the midst of a frame; where its memory is needed,
-/// the frame is given up earlier (server/frame_memory.rs).
-const NODE_FRAME_TIMEOUT: Duration = Duration::from_secs(600);
+/// How far a frame that has begun may fall behind its pace. Programs may be stopped for a while in the midst of a frame;
+/// where its memory is needed, the frame is given up earlier (server/frame_memory.rs).
+const FRAME_TIMEOUT: Duration = Duration::from_secs(600);
 /// Memory for a frame is taken in such steps (bytes): the first one for all short frames, the others as bytes arrive.
 const FIRST_STEP_BYTES: usize = 64 << 10;
 const STEP_BYTES: usize = 1 << 20;
@@ -47,7 +41,7 @@ const NODE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest frame of a peer that is not welcome yet (bytes).
 const MAX_GREETING_BYTES: u32 = 16 << 10;
 /// The most pieces one system call takes.
-const MAX_PIECES: usize = 1024;
+pub(crate) const MAX_PIECES: usize = 1024;
 /// How many bytes are still read from a connection that is being closed, and for how long.
 const LINGER_BYTES: u64 = 256 << 20;
 const LINGER: Duration = Duration::from_secs(1);
@@ -80,15 +74,13 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Opens a client's end, to `host:port`. Ends within some seconds, whatever the resolver and the address do.
+    /// Opens a client's end, to `host:port`, for tests and to see whether a node takes connections; clients have a
+    /// `NodeConnection`. Ends within some seconds, whatever the resolver and the address do.
     pub fn open(address: &str) -> Result<Self> {
         let unavailable = |why: String| Error::Unavailable { peer: address.to_owned(), why };
-        resolve::check(address)?;
-        let resolved = Resolution::begin(address, || {}).wait(RESOLVE_TIMEOUT);
-        let candidates = resolved.map_err(|unresolved| unavailable(unresolved.why().to_owned()))?;
         let mut why = "the name has no address".to_owned();
-        for candidate in candidates.iter().take(MAX_CANDIDATES) {
-            match TcpStream::connect_timeout(candidate, CONNECT_TIMEOUT) {
+        for candidate in resolve::candidates(address)? {
+            match TcpStream::connect_timeout(&candidate, CONNECT_TIMEOUT) {
                 Ok(stream) => return Self::over(stream, address.to_owned(), None),
                 Err(error) => why = format!("no server answers ({error}); is `thalweg node` running there?"),
             }
@@ -108,7 +100,7 @@ impl Connection {
         let connection = Connection {
             stream,
             peer,
-            frame_timeout: if timeout.is_none() { FRAME_TIMEOUT } else { NODE_FRAME_TIMEOUT },
+            frame_timeout: FRAME_TIMEOUT,
             frame_deadline_ms: AtomicU64::new(0),
             heard_ms: AtomicU64::new(0),
             made: Instant::now(),
@@ -120,11 +112,6 @@ impl Connection {
         let set = connection.set_options(timeout);
         set.map_err(|error| connection.broken("setting up the connection", error))?;
         Ok(connection)
-    }
-
-    /// Shakes hands as a client: all that follows is encrypted, and goes to a node that the authorities vouch for.
-    pub fn begin_tls(&self, client: &TlsClient, timeout: Duration) -> Result<()> {
-        self.shake_hands(client.stream(&self.peer)?, Instant::now() + timeout)
     }
 
     /// Shakes hands as a node.
@@ -149,10 +136,7 @@ impl Connection {
 
     fn set_options(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.stream.set_nodelay(true)?;
-        sockopt::set_socket_keepalive(&self.stream, true)?;
-        sockopt::set_tcp_keepidle(&self.stream, KEEPALIVE_IDLE)?;
-        sockopt::set_tcp_keepintvl(&self.stream, KEEPALIVE_INTERVAL)?;
-        sockopt::set_tcp_keepcnt(&self.stream, KEEPALIVE_PROBES)?;
+        probe_silent_peer(&self.stream)?;
         // Keep-alive sleeps while sent bytes wait to be confirmed; this limits that wait. A client has no such limit: the
         // kernel takes a node that holds its client back for a silent one.
         if let Some(timeout) = timeout {
@@ -175,7 +159,7 @@ impl Connection {
     /// As [`Connection::receive`]; `charge` is called before each step of this many bytes takes memory. It may wait,
     /// and returns how long: a peer that is not read from is not slow.
     pub(crate) fn receive_charged(&self, charge: &mut dyn FnMut(u64) -> Duration) -> Result<Option<Frame>> {
-        let mut pace = Pace { connection: self, deadline: None };
+        let mut pace = PacedReader { connection: self, pace: FramePace::new(self.frame_timeout) };
         let Some(header) = self.receive_header(&mut pace)? else { return Ok(None) };
         let body = self.take(header.body_bytes as usize, "a frame's body", &mut pace, charge)?;
         let payload = self.take(header.payload_bytes as usize, "a frame's payload", &mut pace, charge)?;
@@ -201,7 +185,7 @@ impl Connection {
     pub(crate) fn give_up_if_late(&self) {
         let deadline_ms = self.frame_deadline_ms.load(Ordering::Relaxed);
         if deadline_ms != 0 && self.made.elapsed().as_millis() as u64 > deadline_ms {
-            self.give_up(too_slow(self.frame_timeout));
+            self.give_up(FramePace::why(self.frame_timeout));
         }
     }
 
@@ -303,65 +287,7 @@ impl Connection {
 
     /// Refuses sizes that no frame holds.
     pub(crate) fn check_size(&self, body: &[u8], payload: &[&[u8]]) -> Result<()> {
-        let payload_bytes: usize = payload.iter().map(|piece| piece.len()).sum();
-        if body.len() <= MAX_BODY_BYTES as usize && payload_bytes <= MAX_PAYLOAD_BYTES as usize {
-            return Ok(());
-        }
-        Err(Error::Refused(format!(
-            "{}: a message of {} + {payload_bytes} bytes is above the limit ({MAX_BODY_BYTES} + {MAX_PAYLOAD_BYTES}); \
-             ask for less at once",
-            self.peer,
-            body.len()
-        )))
-    }
-
-    /// As [`Connection::send`], to a peer that may hold this end back: that is no silence as long as the peer sends
-    /// something, which goes to `heard`.
-    pub(crate) fn send_hearing(
-        &self,
-        kind: u16,
-        request: u64,
-        body: &[u8],
-        payload: &[&[u8]],
-        heard: &mut dyn FnMut(Frame) -> Result<()>,
-    ) -> Result<()> {
-        self.check_size(body, payload)?;
-        let header = FrameHeader::of_pieces(kind, request, body, payload).encode();
-        let mut pieces = pieces(&header, body, payload);
-        let mut left = &mut pieces[..];
-        IoSlice::advance_slices(&mut left, 0);
-        let mut moved = Instant::now();
-        while !left.is_empty() || !self.flush_some().map_err(|error| self.broken("sending", error))? {
-            let sent = self.put_some(left).map_err(|error| self.broken("sending", error))?;
-            if sent > 0 {
-                IoSlice::advance_slices(&mut left, sent);
-                moved = Instant::now();
-                continue;
-            }
-            if self.wait_ready_or_heard().map_err(|error| self.broken("sending", error))? {
-                let Some(frame) = self.receive()? else {
-                    return Err(self.broken("sending", ErrorKind::UnexpectedEof.into()));
-                };
-                heard(frame)?;
-                moved = Instant::now();
-            } else if moved.elapsed() > SILENCE_TIMEOUT {
-                return Err(self.broken("sending", ErrorKind::TimedOut.into()));
-            }
-        }
-        Ok(())
-    }
-
-    /// Sends what the socket takes now; returns the bytes taken.
-    fn put_some(&self, pieces: &[IoSlice]) -> io::Result<usize> {
-        match self.tls.get() {
-            Some(tls) => tls.write(pieces, |bytes| self.put_raw_now(&[IoSlice::new(bytes)])),
-            None => self.put_raw_now(pieces),
-        }
-    }
-
-    /// Sends what the socket takes now; returns whether everything taken before has gone to the socket.
-    fn flush_some(&self) -> io::Result<bool> {
-        self.tls.get().map_or(Ok(true), |tls| tls.flush(|bytes| self.put_raw_now(&[IoSlice::new(bytes)])))
+        check_size(&self.peer, body, payload)
     }
 
     fn put_raw_now(&self, pieces: &[IoSlice]) -> io::Result<usize> {
@@ -373,45 +299,14 @@ impl Connection {
 
     /// Uses `sendmsg` rather than `writev`: the host process may be a program in which SIGPIPE is deadly.
     fn put_raw(&self, pieces: &[IoSlice], flags: SendFlags) -> io::Result<usize> {
-        let send = |pieces: &[IoSlice]| sendmsg(&self.stream, pieces, &mut SendAncillaryBuffer::default(), flags);
-        let Some(step) = rate_limit::upload_step(pieces) else {
-            return Ok(send(&pieces[..pieces.len().min(MAX_PIECES)])?);
-        };
-        let sent = send(&[IoSlice::new(step)])?;
-        rate_limit::pay_upload(sent);
-        Ok(sent)
-    }
-
-    /// Waits until the socket takes more or something has arrived; true for the latter.
-    fn wait_ready_or_heard(&self) -> io::Result<bool> {
-        let Some(tls) = self.tls.get() else {
-            return Ok(self.wait_ready(PollFlags::IN | PollFlags::OUT, SEND_POLL)?.contains(PollFlags::IN));
-        };
-        if tls.is_readable(|room| self.receive_now(room))? {
-            return Ok(true);
-        }
-        self.wait_ready(PollFlags::IN | PollFlags::OUT, SEND_POLL)?;
-        tls.is_readable(|room| self.receive_now(room))
-    }
-
-    /// Receives what the socket has, without waiting.
-    fn receive_now(&self, into: &mut [u8]) -> io::Result<usize> {
-        Ok(recv(&self.stream, into, RecvFlags::DONTWAIT)?.0)
+        let pieces = &pieces[..pieces.len().min(MAX_PIECES)];
+        Ok(sendmsg(&self.stream, pieces, &mut SendAncillaryBuffer::default(), flags)?)
     }
 
     /// Returns whether a short message can be sent without waiting.
     pub(crate) fn has_room(&self) -> bool {
-        self.wait_ready(PollFlags::OUT, Duration::ZERO).is_ok_and(|ready| ready.contains(PollFlags::OUT))
-    }
-
-    fn wait_ready(&self, flags: PollFlags, time: Duration) -> io::Result<PollFlags> {
-        let mut polled = [PollFd::new(&self.stream, flags)];
-        let time = Timespec { tv_sec: time.as_secs() as _, tv_nsec: time.subsec_nanos() as _ };
-        match poll(&mut polled, Some(&time)) {
-            Ok(_) => Ok(polled[0].revents()),
-            Err(rustix::io::Errno::INTR) => Ok(PollFlags::empty()),
-            Err(error) => Err(error.into()),
-        }
+        let mut polled = [PollFd::new(&self.stream, PollFlags::OUT)];
+        poll(&mut polled, Some(&Timespec::default())).is_ok() && polled[0].revents().contains(PollFlags::OUT)
     }
 
     fn put_all(&self, mut pieces: &mut [IoSlice]) -> io::Result<()> {
@@ -435,7 +330,7 @@ impl Connection {
 
     /// Reads a header; none when the peer closed before its first byte. Checks the bytes as they arrive: a foreign peer
     /// may send less than a header and then wait.
-    fn receive_header(&self, from: &mut Pace) -> Result<Option<FrameHeader>> {
+    fn receive_header(&self, from: &mut PacedReader) -> Result<Option<FrameHeader>> {
         const WHAT: &str = "a frame's header";
         let mut header = [0; FRAME_HEADER_BYTES];
         let mut held = 0;
@@ -457,7 +352,7 @@ impl Connection {
         &self,
         count: usize,
         what: &str,
-        from: &mut Pace,
+        from: &mut PacedReader,
         charge: &mut dyn FnMut(u64) -> Duration,
     ) -> Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(count.min(STEP_BYTES));
@@ -478,11 +373,10 @@ impl Connection {
         Ok(bytes)
     }
 
-    /// Returns whether the connection stands and nothing waits to be received. Does not wait.
-    pub fn is_quiet(&self) -> bool {
-        if let Some(tls) = self.tls.get() {
-            return matches!(tls.is_readable(|room| self.receive_now(room)), Ok(false));
-        }
+    /// Returns whether the connection, without TLS, stands and nothing waits to be received. Does not wait.
+    #[cfg(test)]
+    pub(crate) fn is_quiet(&self) -> bool {
+        use rustix::net::{RecvFlags, recv};
         let peeked = recv(&self.stream, &mut [0u8; 1][..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
         matches!(peeked, Err(rustix::io::Errno::AGAIN))
     }
@@ -540,57 +434,69 @@ fn pieces<'a>(header: &'a [u8], body: &'a [u8], payload: &[&'a [u8]]) -> Vec<IoS
     [header, body].iter().chain(payload).map(|piece| IoSlice::new(piece)).collect()
 }
 
-/// The bytes arriving at a connection, as one frame that must keep its pace once it has begun.
-struct Pace<'a> {
-    connection: &'a Connection,
-    /// From the first byte on.
-    deadline: Option<Instant>,
+/// Refuses sizes that no frame holds.
+pub(crate) fn check_size(peer: &str, body: &[u8], payload: &[&[u8]]) -> Result<()> {
+    let payload_bytes: usize = payload.iter().map(|piece| piece.len()).sum();
+    if body.len() <= MAX_BODY_BYTES as usize && payload_bytes <= MAX_PAYLOAD_BYTES as usize {
+        return Ok(());
+    }
+    Err(Error::Refused(format!(
+        "{peer}: a message of {} + {payload_bytes} bytes is above the limit ({MAX_BODY_BYTES} + {MAX_PAYLOAD_BYTES}); \
+         ask for less at once",
+        body.len()
+    )))
 }
 
-impl Pace<'_> {
+/// Has the kernel ask a peer that sends nothing whether it is still there.
+pub(crate) fn probe_silent_peer(socket: impl AsFd) -> io::Result<()> {
+    sockopt::set_socket_keepalive(&socket, true)?;
+    sockopt::set_tcp_keepidle(&socket, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(&socket, KEEPALIVE_INTERVAL)?;
+    Ok(sockopt::set_tcp_keepcnt(&socket, KEEPALIVE_PROBES)?)
+}
+
+/// The bytes arriving at a connection, as one frame that must keep its pace once it has begun.
+struct PacedReader<'a> {
+    connection: &'a Connection,
+    pace: FramePace,
+}
+
+impl PacedReader<'_> {
     fn wait_longer(&mut self, waited: Duration) {
-        if let Some(deadline) = self.deadline
-            && !waited.is_zero()
-        {
-            self.set_deadline(deadline + waited);
+        if !waited.is_zero() {
+            self.pace.wait_longer(waited);
+            self.publish_deadline();
         }
     }
 
-    fn set_deadline(&mut self, deadline: Instant) {
-        self.deadline = Some(deadline);
+    /// Shows the deadline to other threads.
+    fn publish_deadline(&self) {
+        let Some(deadline) = self.pace.deadline() else { return };
         let deadline_ms = deadline.saturating_duration_since(self.connection.made).as_millis() as u64;
         self.connection.frame_deadline_ms.store(deadline_ms.max(1), Ordering::Relaxed);
     }
 }
 
-impl Read for Pace<'_> {
+impl Read for PacedReader<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let room = rate_limit::download_step(into.len());
-        let (read, given_up) = (self.connection.read(&mut into[..room]), &self.connection.given_up);
+        let (read, given_up) = (self.connection.read(into), &self.connection.given_up);
         if let Some(why) = given_up.get() {
             return Err(io::Error::other(why.clone()));
         }
-        let (read, now, timeout) = (read?, Instant::now(), self.connection.frame_timeout);
-        if self.deadline.is_some_and(|deadline| now > deadline) {
-            return Err(io::Error::other(too_slow(timeout)));
+        let (read, now) = (read?, Instant::now());
+        if self.pace.is_late(now) {
+            return Err(io::Error::other(FramePace::why(self.connection.frame_timeout)));
         }
         let heard_ms = now.saturating_duration_since(self.connection.made).as_millis() as u64;
         self.connection.heard_ms.store(heard_ms, Ordering::Relaxed);
-        // Received bytes count, not announced ones, which cost a hostile peer nothing; and they count for a while only,
-        // so that no peer can stop after a large part.
-        let earned = Duration::from_secs(1).mul_f64(read as f64 / MIN_BYTES_PER_S as f64);
-        self.set_deadline(self.deadline.map_or(now + timeout, |deadline| (deadline + earned).min(now + timeout)));
-        self.wait_longer(rate_limit::pay_download(read));
+        self.pace.arrived(read, now);
+        self.publish_deadline();
         Ok(read)
     }
 }
 
-impl Drop for Pace<'_> {
+impl Drop for PacedReader<'_> {
     fn drop(&mut self) {
         self.connection.pause_frame();
     }
-}
-
-fn too_slow(timeout: Duration) -> String {
-    format!("it drips: fewer than {MIN_BYTES_PER_S} bytes a second for {} s", timeout.as_secs())
 }

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
-use crate::{Error, Result};
+use crate::{Error, RESOLVE_TIMEOUT, Result};
 
 /// Why a name has no address.
 #[derive(Clone, Debug)]
@@ -82,6 +82,20 @@ pub(crate) fn too_slow(timeout: Duration) -> ResolveError {
 
 fn no_thread() -> ResolveError {
     ResolveError::ForNow("no thread could be started to resolve its name".into())
+}
+
+/// How many addresses of one name are tried.
+const MAX_CANDIDATES: usize = 3;
+
+/// Returns the addresses to try for `host:port`, resolved within some seconds.
+pub(crate) fn candidates(address: &str) -> Result<Vec<SocketAddr>> {
+    check(address)?;
+    let resolved = Resolution::begin(address, || {}).wait(RESOLVE_TIMEOUT);
+    let unavailable =
+        |error: ResolveError| Error::Unavailable { peer: address.to_owned(), why: error.why().to_owned() };
+    let mut candidates = resolved.map_err(unavailable)?;
+    candidates.truncate(MAX_CANDIDATES);
+    Ok(candidates)
 }
 
 /// Refuses what is no `host:port`.

@@ -305,28 +305,6 @@ impl TlsStream {
         !lock(&self.outbox).is_empty() || lock(&self.session).wants_write()
     }
 
-    /// Returns whether reading would not wait. Records without data for the reader are consumed on the way; `receive`
-    /// does not wait.
-    pub fn is_readable(&self, mut receive: impl FnMut(&mut [u8]) -> io::Result<usize>) -> io::Result<bool> {
-        let mut inbox = lock(&self.inbox);
-        loop {
-            let state = lock(&self.session).process_new_packets().map_err(|error| self.failed(error))?;
-            if state.plaintext_bytes_to_read() > 0 || state.peer_has_closed() {
-                return Ok(true);
-            }
-            if inbox.begin < inbox.end {
-                self.process(&mut inbox)?;
-                continue;
-            }
-            match self.receive(&mut inbox, &mut receive) {
-                Ok(0) => return Ok(true),
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
-                Err(error) => return Err(error),
-            }
-        }
-    }
-
     /// Notifies the peer that nothing more comes; it goes out with the next flush.
     pub fn close(&self) {
         lock(&self.session).send_close_notify();

@@ -170,10 +170,7 @@ class Coordinator:
         """What waits does not run, and nothing comes of what runs already."""
         cancelled = set(client_numbers)
         before = self._early_count()
-        self._early = [
-            tasks._replace(tasks=[task for task in tasks.tasks if task.number not in cancelled])
-            for tasks in self._early
-        ]
+        self._early = _without(self._early, cancelled)
         if self._early_count() < before:
             self._event("cancelled", t=now_s, count=before - self._early_count())
         for client_number in cancelled:
@@ -195,7 +192,8 @@ class Coordinator:
 
     def submit(self, now_s: float, tasks: Tasks) -> None:
         self._event("submitted", t=now_s, count=len(tasks.tasks))
-        if self._is_gathering(now_s):
+        # Nothing overtakes what waits: tasks enter in the order of submission, and the last of a batch ends it.
+        if self._early or self._is_gathering(now_s):
             self._early.append(tasks)
         else:
             self._enter(now_s, tasks)
@@ -553,6 +551,18 @@ class Coordinator:
 
     def _event(self, kind: str, **arguments: Any) -> None:
         self._updates.append(Event(kind, arguments))
+
+
+def _without(early: list[Tasks], cancelled: set[int]) -> list[Tasks]:
+    """What is left of them. Where the last of a batch is cancelled, the one before it ends the batch."""
+    left: list[Tasks] = []
+    for tasks in early:
+        rest = [task for task in tasks.tasks if task.number not in cancelled]
+        if rest:
+            left.append(Tasks(rest, tasks.is_last))
+        elif tasks.is_last and left:
+            left[-1] = left[-1]._replace(is_last=True)
+    return left
 
 
 def _lost(task: str, times: int, worker: str) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
-import weakref
 from collections.abc import Callable, Iterable, Iterator, KeysView, Sized, ValuesView
 from functools import partial
 from typing import Any, TypeVar
 
+from thalweg.diffusion.after_collection import when_collected
 from thalweg.diffusion.backend import Backend, LossHandler, UpdateHandler
 from thalweg.diffusion.calls import Apart, packed
 from thalweg.diffusion.futures import Scattered, TaskFuture
@@ -136,7 +135,7 @@ class Diffusion:
             if journal is not None:
                 journal.close()
             raise
-        self._closing = weakref.finalize(self, _close_apart, self._run)
+        self._closing = when_collected(self, self._run.close, at_exit=True)
 
     @property
     def page(self) -> str:
@@ -299,12 +298,3 @@ def _numbered(iterables: tuple[Iterable[Any], ...]) -> Iterator[tuple[int, tuple
     for index, one in enumerate(iterables[0]):
         # Named tuples are values.
         yield index, one if type(one) is tuple else (one,), one
-
-
-def _close_apart(run: Run) -> None:
-    """In a thread of its own: garbage is collected anywhere, also in threads that closing waits for."""
-    try:
-        threading.Thread(target=run.close, name="thalweg-close", daemon=True).start()
-    except RuntimeError:
-        # The interpreter ends.
-        run.close()

@@ -39,10 +39,24 @@ class TaskFuture(concurrent.futures.Future[T], Reference):
         self._process = os.getpid()
 
     def result(self, timeout: float | None = None) -> T:
+        """What the task returned, when it has; raises what it raised, and `TimeoutError` after so many seconds.
+
+        Examples
+        --------
+        >>> d.submit(pow, 2, 10).result()
+        1024
+        """
         self._check_process()
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
+        """What the task raised, None if it returned; `TimeoutError` after so many seconds.
+
+        Examples
+        --------
+        >>> d.submit(int, "x").exception()
+        ValueError("invalid literal for int() with base 10: 'x'")
+        """
         self._check_process()
         return super().exception(timeout)
 
@@ -55,7 +69,15 @@ class TaskFuture(concurrent.futures.Future[T], Reference):
             )
 
     def cancel(self) -> bool:
-        """Withdraws the task, unless it has ended: one that waits will not run, and nothing comes of one that runs."""
+        """Withdraws the task, unless it has ended: one that waits will not run, and nothing comes of one that runs.
+
+        Examples
+        --------
+        >>> import time
+        >>> future = d.submit(time.sleep, 5)
+        >>> future.cancel()
+        True
+        """
         if self.cancelled():
             return True
         if not super().cancel():

@@ -92,6 +92,8 @@ class Journal:
 
     def close(self) -> None:
         if self._file >= 0:
+            # Children that were forked meanwhile have the lock too: closing ours would not end it.
+            fcntl.flock(self._file, fcntl.LOCK_UN)
             os.close(self._file)
             self._file = -1
             _held.discard(os.path.realpath(self.path))

@@ -6,10 +6,10 @@ import asyncio
 import collections
 import pickle
 import threading
-import weakref
 from collections.abc import Iterator
 from typing import Any, Callable
 
+from thalweg.diffusion.after_collection import when_collected
 from thalweg.diffusion.failure import Failure
 
 # How often a wait looks whether there is anybody left to wait for.
@@ -194,7 +194,7 @@ class Results(Iterator[TaskResult]):
         self._owner = owner
         self._sink, self._check, self._cancel = sink, check, cancel
         self._length = length
-        weakref.finalize(self, leave, sink).atexit = False
+        when_collected(self, leave, sink)
 
     def __repr__(self) -> str:
         of = "an iterator" if self._length is None else str(self._length)

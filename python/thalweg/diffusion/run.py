@@ -13,11 +13,11 @@ import os
 import struct
 import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
+from thalweg.diffusion.after_collection import when_collected
 from thalweg.diffusion.arguments import label
 from thalweg.diffusion.backend import Backend
 from thalweg.diffusion.call_digest import Definitions, SentDefinitions, Shipped
@@ -140,7 +140,7 @@ class Run:
         pickled = Value.of(captured(value))
         scattered = Scattered(pickled, pickled.digest if self._journal is None else Definitions().digest_of(value))
         digests = self._values.use([pickled])
-        weakref.finalize(scattered, self._values.release, digests).atexit = False
+        when_collected(scattered, self._values.release, digests)
         return scattered
 
     def submit(self, future: TaskFuture[Any], function: Function, arguments: tuple[Any, ...], keywords: Any) -> None:
@@ -372,13 +372,9 @@ class Run:
         self._withdraw(lambda waiter: waiter.sink is sink)
 
     def leave(self, sink: Sink) -> None:
-        """Nobody has its results any more. Called when garbage is collected, which happens in any thread."""
+        """Nobody has its results any more."""
         if sink.leave() and not self._is_closed:
-            try:
-                threading.Thread(target=self._give_up, args=(sink,), name="thalweg-leave", daemon=True).start()
-            except RuntimeError:
-                # The interpreter ends.
-                pass
+            self._give_up(sink)
 
     def _give_up(self, sink: Sink, error: BaseException | None = None) -> None:
         """What has outputs runs all the same."""

@@ -23,7 +23,7 @@ class SentValues:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._mutex = threading.RLock()
+        self._mutex = threading.Lock()
         # Users and bytes, by digest.
         self._sent: dict[bytes, list[int]] = {}
         self._unused: OrderedDict[bytes, int] = OrderedDict()
@@ -50,7 +50,6 @@ class SentValues:
         return value.digest
 
     def release(self, digests: Iterable[bytes]) -> None:
-        # Reentrant: a scattered value may be collected in the midst of it.
         with self._mutex:
             if self._is_closed:
                 return

@@ -25,13 +25,16 @@ class CacheDirLock:
             except BlockingIOError:
                 os.close(lock)
                 continue
-            self._lock = lock
+            self._lock, self._process = lock, os.getpid()
             self.folder = os.path.join(base, str(number))
             make_private(self.folder)
             return
 
     def release(self) -> None:
         if self._lock >= 0:
+            if self._process == os.getpid():
+                # Children that were forked meanwhile have the lock too: closing ours would not end it.
+                fcntl.flock(self._lock, fcntl.LOCK_UN)
             os.close(self._lock)
             self._lock = -1
 

@@ -198,7 +198,7 @@ class CacheIndex:
     def _ask(self, question: str, values: tuple[str, ...] = ()) -> list[tuple[Any, ...]]:
         """A list that cannot be read holds nothing."""
         try:
-            return self._list.sql().execute(question, values).fetchall()
+            return self._list.rows(question, values)
         except (sqlite3.Error, OSError):
             self._list.drop_connection()
             return []

@@ -12,20 +12,18 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from thalweg.disk_cache import fork_gate
 from thalweg.disk_cache.private_folder import make_private
 
 # How long a process waits for the list's lock.
 _LOCK_TIMEOUT_S = 60
-# Connections of parents, never touched again: SQLite forbids even to close them.
-_inherited: list[sqlite3.Connection] = []
 
 
 class _Kept(NamedTuple):
-    process: int
     inode: int
-    connection: sqlite3.Connection
+    connection: fork_gate.Connection
 
 
 class SharedList:
@@ -39,27 +37,33 @@ class SharedList:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """A transaction, of which there is one at a time over all processes."""
-        sql = self.sql()
-        sql.execute("BEGIN IMMEDIATE")
-        try:
-            yield sql
-        except BaseException:
-            sql.execute("ROLLBACK")
-            raise
-        sql.execute("COMMIT")
+        with fork_gate.in_use():
+            sql = self._sql()
+            sql.execute("BEGIN IMMEDIATE")
+            try:
+                yield sql
+            except BaseException:
+                sql.execute("ROLLBACK")
+                raise
+            sql.execute("COMMIT")
 
-    def sql(self) -> sqlite3.Connection:
+    def rows(self, question: str, values: tuple[str, ...] = ()) -> list[tuple[Any, ...]]:
+        """What a question finds."""
+        with fork_gate.in_use():
+            return self._sql().execute(question, values).fetchall()
+
+    def _sql(self) -> fork_gate.Connection:
         """This thread's connection in this process, to the file that has the path now."""
         kept: _Kept | None = getattr(self._local, "kept", None)
-        if kept is not None:
-            if kept.process != os.getpid():
-                _inherited.append(kept.connection)
-            elif kept.inode == _inode(self.path):
-                return kept.connection
+        if kept is not None and kept.inode == _inode(self.path) and fork_gate.is_open(kept.connection):
+            return kept.connection
         return self._open()
 
     def drop_connection(self) -> None:
+        kept: _Kept | None = getattr(self._local, "kept", None)
         self._local.kept = None
+        if kept is not None:
+            fork_gate.discard(kept.connection)
 
     def recreate(self) -> None:
         self.drop_connection()
@@ -69,12 +73,19 @@ class SharedList:
             except FileNotFoundError:
                 pass
 
-    def _open(self) -> sqlite3.Connection:
+    def _open(self) -> fork_gate.Connection:
         self.drop_connection()
         make_private(os.path.dirname(self.path))
-        connection = sqlite3.connect(self.path, timeout=_LOCK_TIMEOUT_S, isolation_level=None)
+        connection = sqlite3.connect(
+            self.path,
+            timeout=_LOCK_TIMEOUT_S,
+            isolation_level=None,
+            check_same_thread=False,
+            factory=fork_gate.Connection,
+        )
+        fork_gate.opened(connection)
         _prepare(connection, self._script)
-        self._local.kept = _Kept(os.getpid(), _inode(self.path), connection)
+        self._local.kept = _Kept(_inode(self.path), connection)
         return connection
 
 

@@ -15,6 +15,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use super::Clocks;
 use super::beginnings;
 use super::failure::{Attempt, Failure};
+use super::forks;
 use super::index_room;
 use super::mark::MarkUpdate;
 use super::opened_files::OpenedFiles;
@@ -273,6 +274,7 @@ fn patiently<T>(mut attempt: impl FnMut() -> Attempt<T>) -> Attempt<T> {
 }
 
 fn connect(path: &Path, create: bool) -> Attempt<Connection> {
+    forks::prepare();
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
     let connection = Connection::open_with_flags(path, flags)?;

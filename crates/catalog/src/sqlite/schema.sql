@@ -103,6 +103,8 @@ CREATE TABLE path_sessions (
 ) STRICT;
 CREATE INDEX path_sessions_by_path ON path_sessions (path);
 
+-- Stripe sets (seat) and their owners (holder), under the names that format 1 gave them: a store opened only to be read
+-- keeps its tables as they are.
 CREATE TABLE seats (
     session     INTEGER NOT NULL,
     seat        INTEGER NOT NULL,

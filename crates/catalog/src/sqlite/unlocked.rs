@@ -16,6 +16,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::failure::{Attempt, Failure};
+use super::forks;
 use crate::Error;
 
 /// Two changes closer than this may have the same time: the kernel's clock for files ticks every 1 to 10 ms.
@@ -76,6 +77,7 @@ pub(super) fn log_of(path: &Path) -> PathBuf {
 
 /// Opens the catalog without locks, to read the state that the stamp stands for.
 pub(super) fn connect(path: &Path) -> Attempt<(Connection, Stamp)> {
+    forks::prepare();
     let io =
         |error: std::io::Error| Failure::from(Error::Io { path: path.display().to_string(), why: error.to_string() });
     let stamp = Stamp::stable(path).map_err(io)?;

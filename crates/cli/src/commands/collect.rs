@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::journal_is_whole;
 use crate::failure::Incomplete;
-use crate::location::store_of_argument;
+use crate::location::{StoreAddress, store_of_argument};
 use crate::opening::directory;
 use crate::output::Output;
 use crate::shown;
@@ -28,7 +28,8 @@ pub struct Arguments {
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let store = store_of_argument(arguments.store.as_deref())?;
     let repository = repository::open(directory(&store, "collect")?, Access::Remove)?;
-    let collected = collect(&repository)?;
+    let is_open_elsewhere = repository.is_open_elsewhere();
+    let collected = collect(&repository).map_err(|error| named(&store, error))?;
     repository.close()?;
     output.document(&json!({
         "condemned": collected.condemned,
@@ -37,6 +38,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
         "journaled_paths": collected.journaled_paths,
         "deleted": collected.deleted,
         "freed_bytes": collected.freed_bytes(),
+        "open_elsewhere": is_open_elsewhere,
         "written_bytes": collected.written_bytes,
         "waiting": collected.waiting,
         "open": collected.open,
@@ -51,6 +53,12 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
         collected.rewritten,
         collected.waiting
     ))?;
+    if collected.deleted > 0 && is_open_elsewhere {
+        output.summary(
+            "other processes have the store open: the room of deleted containers that they had read is free once they \
+             close them, within some 30 s",
+        )?;
+    }
     if collected.waiting > 0 {
         let lease_s = repository::LEASE_MS / 1000;
         output.summary(format!(
@@ -82,4 +90,12 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
         "{store}: the disk is too full to rewrite {files}, which would free some {bytes}; make room, and run it again"
     );
     Err(Incomplete(why).into())
+}
+
+/// Puts the store's own name into commands that give versions up.
+fn named(store: &StoreAddress, error: repository::Error) -> anyhow::Error {
+    match error {
+        repository::Error::LostManifests(lost) => anyhow::Error::msg(lost.explained(&store.to_string())),
+        other => other.into(),
+    }
 }

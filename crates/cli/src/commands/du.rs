@@ -18,7 +18,8 @@ use crate::tree_view::ViewArguments;
 #[derive(clap::Args)]
 #[command(
     after_help = "Sizes are those of the files, before deduplication and compression (`thalweg stats` shows what a \
-                        store holds); a file with several names counts once.\n\nExample: thalweg du -h /scratch/st::run1"
+                        store holds). As in du of other systems, what lies in two of the places, \
+                        or has several names, counts once, where it comes first.\n\nExample: thalweg du -h /scratch/st::run1"
 )]
 pub struct Arguments {
     /// Directories or files, each STORE::PATH
@@ -45,12 +46,15 @@ struct Sums<'a> {
     array: Array<'a>,
     open: Vec<(StorePath, u64)>,
     counted: HashSet<FileId>,
+    /// Places that were named earlier.
+    finished: HashSet<StorePath>,
 }
 
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let locations = Location::parse_all(&arguments.locations)?;
     let repository = open_store(&locations[0].store, Access::Read)?;
-    let mut sums = Sums { arguments, output, array: output.array(), open: Vec::new(), counted: HashSet::new() };
+    let (counted, finished) = (HashSet::new(), HashSet::new());
+    let mut sums = Sums { arguments, output, array: output.array(), open: Vec::new(), counted, finished };
     let done = locations.iter().try_for_each(|location| sums.location(&repository, location));
     repository.close()?;
     done?;
@@ -61,6 +65,9 @@ impl Sums<'_> {
     fn location(&mut self, repository: &Repository, location: &Location) -> anyhow::Result<()> {
         let view = self.arguments.view.open(repository, &location.path)?;
         let entry = view.expect(location)?;
+        if self.is_counted(&location.path, &entry) {
+            return Ok(());
+        }
         self.open.push((location.path.clone(), 0));
         self.add(&location.path, &entry);
         if entry.attributes.kind == FileKind::Directory {
@@ -71,10 +78,25 @@ impl Sums<'_> {
         while !self.open.is_empty() {
             self.close()?;
         }
+        self.finished.insert(location.path.clone());
         Ok(())
     }
 
+    fn is_counted(&self, path: &StorePath, entry: &FileEntry) -> bool {
+        let has_counted_name = entry.links > 1 && self.counted.contains(&entry.file);
+        has_counted_name || self.is_within_finished(path)
+    }
+
+    fn is_within_finished(&self, path: &StorePath) -> bool {
+        let above = |path: &StorePath| path.parent();
+        !self.finished.is_empty()
+            && std::iter::successors(Some(path.clone()), above).any(|path| self.finished.contains(&path))
+    }
+
     fn step(&mut self, path: &StorePath, entry: &FileEntry) -> anyhow::Result<()> {
+        if self.is_within_finished(path) {
+            return Ok(());
+        }
         while self.open.len() > 1 && self.open.last().is_some_and(|(directory, _)| is_past(directory, path)) {
             self.close()?;
         }

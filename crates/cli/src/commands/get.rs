@@ -29,6 +29,7 @@ use crate::tree_view::TreeView;
 /// Fetch files and trees, or part of a file
 #[derive(clap::Args)]
 #[command(
+    override_usage = "thalweg get [OPTIONS] <STORE::PATH>... <DEST>",
     after_help = "As with cp -a: into DEST if it is a directory, ends in a slash, or there are several sources, and \
                         otherwise under that name; what is there is replaced, each file at once when it is whole. A file \
                         that is damaged in the store is named and the others go on; the exit code is 3 then.\n\n\
@@ -39,7 +40,7 @@ use crate::tree_view::TreeView;
 )]
 pub struct Arguments {
     /// Sources in the store, then the destination (`-`: standard output)
-    #[arg(required = true, num_args = 1.., value_parser = PathBufValueParser::new().map(OsString::from), value_names = ["STORE::PATH", "DEST"])]
+    #[arg(required = true, num_args = 1.., value_parser = PathBufValueParser::new().map(OsString::from), value_name = "STORE::PATH")]
     pub paths: Vec<OsString>,
     /// Only these bytes of a file; without LENGTH, to its end
     #[arg(long, value_name = "OFFSET:LENGTH")]

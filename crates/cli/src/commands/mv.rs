@@ -17,7 +17,10 @@ use crate::shown;
 
 /// Rename or move within a store; all of them or none
 #[derive(clap::Args)]
-#[command(after_help = "Example: thalweg mv /scratch/st::run1/out.dat /scratch/st::kept/")]
+#[command(
+    override_usage = "thalweg mv [OPTIONS] <STORE::PATH>... <STORE::PATH>",
+    after_help = "Example: thalweg mv /scratch/st::run1/out.dat /scratch/st::kept/"
+)]
 pub struct Arguments {
     /// Files or directories to move, then their destination: a new name, or a directory
     #[arg(required = true, num_args = 1.., value_name = "STORE::PATH")]

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::builder::{PathBufValueParser, TypedValueParser};
+use format::MAX_TAGS;
 use repository::{Access, Repository};
 use serde_json::{Value, json};
 
@@ -20,12 +21,13 @@ use crate::output::Output;
 use crate::put::{CommitOptions, Exclusions, Options, SnapshotOptions, Source, Stored, Summary, plan, put, put_stream};
 use crate::rate_limits::RateLimits;
 use crate::signals::Interruption;
-use crate::snapshots::tag;
+use crate::snapshots::{host, tag};
 use crate::{shown, streams};
 
 /// Store files, trees, or standard input
 #[derive(clap::Args)]
 #[command(
+    override_usage = "thalweg put [OPTIONS] <SRC>... <STORE::DIR/>",
     after_help = "With a slash at the end of the place, or several sources, each source keeps its name below it; \
                         otherwise the place is the one source's name there. Files that are as they were when put last \
                         are skipped. Sockets, pipes and devices are named and skipped. A run that breaks off keeps what \
@@ -39,7 +41,7 @@ use crate::{shown, streams};
 )]
 pub struct Arguments {
     /// Sources (`-`: standard input), then the destination: STORE::DIR/ or STORE::NAME
-    #[arg(required = true, num_args = 1.., value_parser = PathBufValueParser::new().map(OsString::from), value_names = ["SRC", "STORE::DIR/"])]
+    #[arg(required = true, num_args = 1.., value_parser = PathBufValueParser::new().map(OsString::from), value_name = "SRC")]
     pub paths: Vec<OsString>,
     /// One commit at the end: everything appears at once, or nothing
     #[arg(long)]
@@ -75,7 +77,7 @@ pub struct Arguments {
     tag: Vec<String>,
     /// Of the snapshot: the machine, instead of this one's name. Names leave the place that an earlier snapshot of the same
     /// sources on the same machine has and this one has not
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = host)]
     host: Option<String>,
     #[command(flatten)]
     rates: RateLimits,
@@ -94,6 +96,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let to = Location::parse(to)?;
     arguments.rates.apply(&to.store)?;
     let sources = plan(sources, &to)?;
+    check_snapshot_options(&arguments, &sources)?;
     let exclusions = exclusions(&arguments)?;
     if arguments.dry_run && sources.iter().any(|source| source.from.as_os_str() == "-") {
         misuse!("--dry-run compares files by their times, and standard input has none");
@@ -104,6 +107,20 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     output.document(&fields(&summary, &arguments))?;
     output.summary(line(&summary, arguments.dry_run))?;
     judge(&summary, arguments.dry_run)
+}
+
+/// Refuses what is said of a snapshot where none will be recorded, and more tags than one can have.
+fn check_snapshot_options(arguments: &Arguments, sources: &[Source]) -> anyhow::Result<()> {
+    let is_said = arguments.host.is_some() || !arguments.tag.is_empty();
+    // One that is missing is reported when it is read.
+    let is_other = |source: &Source| source.is_there() && !source.is_tree();
+    if is_said && sources.iter().all(is_other) {
+        misuse!("--tag and --host are of a tree's snapshot, and no source is a directory");
+    }
+    if arguments.tag.len() > MAX_TAGS {
+        misuse!("a snapshot has at most {MAX_TAGS} tags");
+    }
+    Ok(())
 }
 
 fn exclusions(arguments: &Arguments) -> anyhow::Result<Exclusions> {
@@ -165,6 +182,8 @@ fn put_again_after_restarts(
                      once more, or put a file"
                 )
             }
+            // What was read since the last commit has no name yet.
+            Err(error) if !is_stream && is_of_a_full_disk(&error) => return Err(broken_off(error, &stored)),
             done => return done,
         }
     }
@@ -189,6 +208,10 @@ fn broken_off(error: anyhow::Error, stored: &Stored) -> anyhow::Error {
 fn is_of_a_restarted_node(error: &anyhow::Error) -> bool {
     let lost_lease = |error: &_| matches!(error, repository::Error::Catalog(catalog::Error::LeaseLost { .. }));
     error.downcast_ref().is_some_and(|error| is_of_an_absent_node(error) || lost_lease(error))
+}
+
+fn is_of_a_full_disk(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(repository::Error::is_full)
 }
 
 /// Opens the store again as soon as its node answers.
@@ -279,8 +302,8 @@ fn fields(summary: &Summary, arguments: &Arguments) -> Value {
         "commits": summary.commits,
         "excluded": summary.excluded,
         "snapshot": summary.snapshot,
-        // A dry run does not look for them.
-        "removed": (!arguments.dry_run).then_some(summary.removed),
+        "removed": summary.removed.len(),
+        "removed_names": summary.removed.iter().map(|path| shown::path_fields(path.as_bytes())).collect::<Vec<_>>(),
         "interrupted": summary.interrupted.is_some(),
         "dropped": named(&summary.dropped),
         "skipped": named(&summary.skipped),
@@ -320,7 +343,7 @@ fn line(summary: &Summary, dry_run: bool) -> String {
         line += &format!(" ({} read to compare)", shown::size(summary.compared_bytes));
     }
     for (number, what) in
-        [(summary.unchanged, "unchanged"), (summary.excluded, "excluded"), (summary.removed, "removed")]
+        [(summary.unchanged, "unchanged"), (summary.excluded, "excluded"), (summary.removed.len() as u64, "removed")]
     {
         if number > 0 {
             line += &format!(", {number} {what}");
@@ -361,19 +384,18 @@ fn judge(summary: &Summary, dry_run: bool) -> anyhow::Result<()> {
             Incomplete(format!("{} could not be put, and there was nothing else", shown::count(left, "file"))).into()
         );
     }
-    match (left, changing) {
-        (0, _) if dry_run => Ok(()),
-        (_, _) if dry_run => Err(Incomplete(format!("{} could not be put", shown::count(left, "file"))).into()),
-        (0, 0) => Ok(()),
-        (_, 0) => {
-            Err(Incomplete(format!("{} could not be put; the rest is stored", shown::count(left, "file"))).into())
-        }
-        _ => Err(Incomplete(format!(
-            "{} could not be put and {} kept changing; the rest is stored",
-            shown::count(left, "file"),
-            changing
-        ))
-        .into()),
+    let incomplete = summary.incomplete.len() as u64;
+    let counts = [
+        (left, format!("{} could not be put", shown::count(left, "file"))),
+        // A dry run reads nothing that may change.
+        (if dry_run { 0 } else { changing }, format!("{changing} kept changing")),
+        (incomplete, format!("{} stored without something that is named above", shown::count(incomplete, "file"))),
+    ];
+    let told: Vec<String> = counts.into_iter().filter(|(count, _)| *count > 0).map(|(_, told)| told).collect();
+    match (told.is_empty(), dry_run) {
+        (true, _) => Ok(()),
+        (false, true) => Err(Incomplete(told.join(" and ")).into()),
+        (false, false) => Err(Incomplete(format!("{}; the rest is stored", told.join(" and "))).into()),
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 
-use repository::{Access, LostRange, repair};
+use repository::{Access, LostRange, is_snapshot, repair};
 use serde_json::{Value, json};
 
 use super::journal_is_whole;
 use crate::failure::Incomplete;
-use crate::location::store_of_argument;
+use crate::location::{StoreAddress, store_of_argument};
 use crate::opening::directory;
 use crate::output::Output;
 use crate::shown;
@@ -29,7 +29,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let repository = repository::open(directory(&store, "repair")?, Access::Write)?;
     let repaired = repair(&repository)?;
     repository.close()?;
-    repaired.lost.iter().for_each(|lost| output.note(line(lost)));
+    output.notes(&repaired.lost, line, |more| shown::count(more as u64, "range"));
     output.document(&json!({
         "versions": repaired.versions,
         "healed_segments": repaired.healed_segments,
@@ -46,16 +46,43 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     if repaired.lost.is_empty() {
         return Ok(());
     }
-    let lost = shown::count(repaired.lost.len() as u64, "range");
-    Err(Incomplete(format!(
-        "{store}: {lost} lost; put the same files again to heal them, and `thalweg rm` or `forget`, then \
-         `thalweg collect`, gives up what is nowhere else"
-    ))
-    .into())
+    Err(Incomplete(format!("{store}: {}", summary(&store, &repaired.lost))).into())
+}
+
+/// Says how much is lost, and what the user can do about it.
+fn summary(store: &StoreAddress, lost: &[LostRange]) -> String {
+    let (snapshots, files): (Vec<&LostRange>, Vec<&LostRange>) = lost.iter().partition(|lost| is_snapshot(&lost.path));
+    let mut parts = Vec::new();
+    if !files.is_empty() {
+        let bytes = files.iter().map(|lost| lost.range.end - lost.range.start).fold(0, u64::saturating_add);
+        // Ranges of one version follow each other.
+        let versions = files.chunk_by(|one, other| (&one.path, one.version) == (&other.path, other.version)).count();
+        parts.push(format!(
+            "{} lost, {} in {}; put the same files again to heal them, and `thalweg rm` or `forget`, then \
+             `thalweg collect`, gives up what is nowhere else",
+            shown::count(files.len() as u64, "range"),
+            shown::size(bytes),
+            shown::count(versions as u64, "version")
+        ));
+    }
+    if let Some(first) = snapshots.first() {
+        let count = snapshots.chunk_by(|one, other| one.path == other.path).count() as u64;
+        parts.push(format!(
+            "{} cannot be read whole: putting the same files again heals their content, not their lists of names; `thalweg \
+             forget {store}:: --snapshot {}` gives one up",
+            shown::count(count, "snapshot"),
+            shown::escaped(first.path.name())
+        ));
+    }
+    parts.join("; ")
 }
 
 fn line(lost: &LostRange) -> String {
     let LostRange { path, version, range, why } = lost;
+    if is_snapshot(path) {
+        let id = shown::escaped(path.name());
+        return format!("snapshot {id}: bytes {} to {} are lost: {why}", range.start, range.end);
+    }
     format!("{} version {version}: bytes {} to {} are lost: {why}", shown::path(path), range.start, range.end)
 }
 

@@ -12,7 +12,7 @@ use crate::location::Location;
 use crate::opening::open_store;
 use crate::output::Output;
 use crate::shown;
-use crate::snapshots::concerns;
+use crate::snapshots::{concerns, name_unreadable};
 
 /// Remove files, with all their versions; all of them or none
 #[derive(clap::Args)]
@@ -66,7 +66,9 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
 /// Returns the snapshots of nothing but these places, which go with them; notes those that keep some of it.
 fn snapshots_of(repository: &Repository, places: &[Location], output: &Output) -> anyhow::Result<Vec<TreeSnapshot>> {
     let (mut dropped, mut keeping) = (Vec::new(), 0);
-    for snapshot in repository.snapshots()? {
+    let found = repository.snapshots()?;
+    name_unreadable(&found, output);
+    for snapshot in found.readable {
         let mut targets = snapshot.facts.sources.iter().map(|(_, target)| target);
         if targets.all(|target| places.iter().any(|place| target.is_within(&place.path))) {
             dropped.push(snapshot);

@@ -28,8 +28,8 @@ const MAX_TRACE_BYTES: u64 = 256 << 20;
 
 /// Simulate tasks over files in workers' caches: which policy, how much cache, how many nodes
 #[derive(clap::Args)]
-#[command(after_help = "Example: thalweg simulate monotonic --policy gcc --cache-gb 2 --figure gcc.svg\n\
-    What is modelled, and with which constants: docs/simulation.md.")]
+#[command(after_help = "What is modelled, and with which constants: docs/simulation.md.\n\n\
+    Example: thalweg simulate monotonic --policy gcc --cache-gb 2 --figure gcc.svg")]
 pub struct Arguments {
     /// monotonic, sine, all-pairs, stacking, profile, or a trace file
     #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]

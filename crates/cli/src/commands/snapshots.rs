@@ -1,15 +1,18 @@
 //! `thalweg snapshots`: the trees that puts recorded.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 
 use format::StorePath;
 use repository::{Access, TreeSnapshot};
 use serde_json::{Map, Value, json};
 
+use crate::failure::Incomplete;
 use crate::opening::open_store;
 use crate::output::Output;
 use crate::shown;
-use crate::snapshots::{concerns, place_of};
+use crate::snapshots::{concerns, name_unreadable, place_of};
 
 /// List the snapshots of a store, or of a place in it
 #[derive(clap::Args)]
@@ -25,6 +28,9 @@ pub struct Arguments {
     /// Only those with this tag (repeatable: with any of them)
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
+    /// Of each tree only the newest so many
+    #[arg(long, value_name = "N")]
+    latest: Option<NonZeroUsize>,
     /// Only those of this machine
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
@@ -35,7 +41,13 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let repository = open_store(&store, Access::Read)?;
     let mut array = output.array();
     let mut count = 0;
-    for snapshot in repository.snapshots()?.iter().filter(|snapshot| is_listed(snapshot, arguments, &path)) {
+    let found = repository.snapshots()?;
+    let mut listed: Vec<&TreeSnapshot> =
+        found.readable.iter().filter(|snapshot| is_listed(snapshot, arguments, &path)).collect();
+    if let Some(count) = arguments.latest {
+        listed = newest_of_each_tree(listed, count.get());
+    }
+    for snapshot in listed {
         array.push(&Value::Object(fields(snapshot)))?;
         output.line(line(snapshot))?;
         count += 1;
@@ -45,7 +57,11 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     }
     array.finish()?;
     repository.close()?;
-    Ok(())
+    name_unreadable(&found, output);
+    match found.unreadable.len() as u64 {
+        0 => Ok(()),
+        count => Err(Incomplete(format!("{} cannot be read", shown::count(count, "snapshot"))).into()),
+    }
 }
 
 fn is_listed(snapshot: &TreeSnapshot, arguments: &Arguments, path: &StorePath) -> bool {
@@ -53,6 +69,19 @@ fn is_listed(snapshot: &TreeSnapshot, arguments: &Arguments, path: &StorePath) -
     concerns(snapshot, path)
         && arguments.host.as_ref().is_none_or(|host| *host == facts.host)
         && (arguments.tag.is_empty() || arguments.tag.iter().any(|tag| facts.tags.contains(tag)))
+}
+
+/// Keeps the order.
+fn newest_of_each_tree(snapshots: Vec<&TreeSnapshot>, count: usize) -> Vec<&TreeSnapshot> {
+    let mut counts = BTreeMap::<_, usize>::new();
+    let mut newest: Vec<&TreeSnapshot> = snapshots.into_iter().rev().collect();
+    newest.retain(|snapshot| {
+        let of_tree = counts.entry((&snapshot.facts.host, &snapshot.facts.sources)).or_default();
+        *of_tree += 1;
+        *of_tree <= count
+    });
+    newest.reverse();
+    newest
 }
 
 pub fn line(snapshot: &TreeSnapshot) -> String {
@@ -81,7 +110,7 @@ pub fn fields(snapshot: &TreeSnapshot) -> Map<String, Value> {
     };
     let fields = json!({
         "id": snapshot.id,
-        "time": shown::file_time(snapshot.taken),
+        "time": shown::exact_time(snapshot.taken),
         "host": facts.host,
         "sources": facts.sources.iter().map(source).collect::<Vec<_>>(),
         "tags": facts.tags,

@@ -1,7 +1,10 @@
 //! `thalweg tag`: words to find snapshots by.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 
+use anyhow::bail;
+use format::MAX_TAGS;
 use repository::Access;
 use serde_json::{Value, json};
 
@@ -43,8 +46,20 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     for id in &arguments.snapshot {
         let snapshot = choose(&repository, id, &path)?;
         check_place(&snapshot, &path)?;
+        let has = |tag: &&String| snapshot.facts.tags.contains(*tag);
+        for absent in arguments.remove.iter().filter(|tag| !has(tag)) {
+            output.note(format_args!("snapshot {} has no tag {absent}", snapshot.id));
+        }
         let old = snapshot.facts.tags.iter().filter(|tag| !arguments.remove.contains(tag));
-        changes.push(snapshot.with_tags(old.chain(&arguments.add).cloned().collect()));
+        let tags: BTreeSet<String> = old.chain(&arguments.add).cloned().collect();
+        if tags.len() > MAX_TAGS {
+            bail!(
+                "snapshot {} would have {} tags; {MAX_TAGS} is the most; nothing was tagged",
+                snapshot.id,
+                tags.len()
+            );
+        }
+        changes.push(snapshot.with_tags(tags.into_iter().collect()));
         tagged.push(Value::from(snapshot.id));
     }
     commit_names(&repository, changes)?;

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use repository::{Access, Damage, RebuildReport, Repository, VerifyReport, rebuild_catalog, verify};
 use serde_json::{Map, Value, json};
 
+use crate::damages;
 use crate::failure::Incomplete;
 use crate::location::{StoreAddress, store_of_argument};
 use crate::opening::directory;
@@ -45,10 +46,11 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
         opened => verify_opened(&opened?, &arguments, output)?,
     };
     let lost = rebuilt.iter().flat_map(|rebuilt| &rebuilt.damages).filter(|damage| !verified.damages.contains(damage));
-    lost.chain(&verified.damages).for_each(|damage| output.note(damage_line(damage)));
+    let found: Vec<&Damage> = lost.chain(&verified.damages).collect();
+    damages::note(&found, output);
     output.document(&Value::Object(fields(&verified, rebuilt.as_ref())))?;
     lines(&verified, rebuilt.as_ref()).into_iter().try_for_each(|line| output.summary(line))?;
-    judge(&store, &verified, rebuilt.as_ref())
+    judge(&store, &found, rebuilt.is_some())
 }
 
 /// The result for a catalog that is too damaged to be opened.
@@ -71,81 +73,28 @@ fn verify_opened(repository: &Repository, arguments: &Arguments, output: &Output
     Ok(verified)
 }
 
-fn judge(store: &StoreAddress, verified: &VerifyReport, rebuilt: Option<&RebuildReport>) -> anyhow::Result<()> {
-    let lost = rebuilt.iter().flat_map(|rebuilt| &rebuilt.damages).filter(|damage| !verified.damages.contains(damage));
-    let damages = verified.damages.len() + lost.count();
-    if damages == 0 {
+fn judge(store: &StoreAddress, found: &[&Damage], is_rebuilt: bool) -> anyhow::Result<()> {
+    if found.is_empty() {
         return Ok(());
     }
-    let found = shown::count(damages as u64, "damage");
-    let is_container = |damage: &Damage| matches!(damage, Damage::Container { .. } | Damage::Missing { .. });
-    let is_of_whole_catalog = |damage: &Damage| matches!(damage, Damage::Catalog { path: None, .. });
-    let rest = match rebuilt.is_none() && verified.damages.iter().all(is_container) {
-        true => {
+    let needs_nothing =
+        |damage: &&Damage| matches!(damage, Damage::Container { .. } | Damage::Missing { .. } | Damage::Stray { .. });
+    let is_of_whole_catalog = |damage: &&Damage| matches!(damage, Damage::Catalog { path: None, .. });
+    let rest = match is_rebuilt {
+        false if found.iter().all(needs_nothing) => {
             "all versions can be read: what is lost there is stored again elsewhere, or not needed; `thalweg collect` \
              puts whole containers in place of the damaged ones"
         }
-        false if rebuilt.is_none() && verified.damages.iter().any(is_of_whole_catalog) => {
+        false if found.iter().any(is_of_whole_catalog) => {
             "what such a catalog does not tell of was not looked at: make it again, and verify then"
         }
-        false => {
+        _ => {
             "everything not named above can be read; `thalweg repair` mends what copies and the catalog still have, and says \
              what stays lost"
         }
     };
-    Err(Incomplete(format!("{store}: {found} found; {rest}")).into())
-}
-
-fn damage_line(damage: &Damage) -> String {
-    match damage {
-        Damage::Container { container, offset, why, lost_segments, healed_segments } => {
-            let lost = shown::count(*lost_segments, "segment");
-            let healed = healed(*healed_segments);
-            format!("container {container} is damaged at byte {offset}: {why}; {lost} lost{healed}")
-        }
-        Damage::Missing { container, healed_segments } => {
-            format!("container {container} is missing{}", healed(*healed_segments))
-        }
-        Damage::Version { path, version, why } => {
-            format!("{} version {version} cannot be read whole: {why}", shown::path(path))
-        }
-        Damage::Journal { why } => why.clone(),
-        Damage::Catalog { path: Some(path), why } => format!("{}: {why}", shown::path(path)),
-        Damage::Catalog { path: None, why } => {
-            format!("the catalog is damaged: {why}; `--rebuild-catalog` makes it again from the containers")
-        }
-    }
-}
-
-fn healed(segments: u64) -> String {
-    match segments {
-        0 => String::new(),
-        _ => format!("; {} healed: copies elsewhere stand in", shown::count(segments, "segment")),
-    }
-}
-
-fn damage_fields(damage: &Damage) -> Value {
-    match damage {
-        Damage::Container { container, offset, why, lost_segments, healed_segments } => json!({
-            "container": container.to_string(), "offset": offset, "why": why, "lost_segments": lost_segments,
-            "healed_segments": healed_segments,
-        }),
-        Damage::Missing { container, healed_segments } => json!({
-            "container": container.to_string(), "why": "it is missing", "healed_segments": healed_segments,
-        }),
-        Damage::Version { path, version, why } => {
-            let mut fields = shown::path_fields(path.as_bytes());
-            fields.insert("version".into(), (*version).into());
-            fields.insert("why".into(), why.clone().into());
-            Value::Object(fields)
-        }
-        Damage::Journal { why } => json!({ "why": why }),
-        Damage::Catalog { path, why } => {
-            let mut fields = path.as_ref().map(|path| shown::path_fields(path.as_bytes())).unwrap_or_default();
-            fields.insert("why".into(), why.clone().into());
-            Value::Object(fields)
-        }
-    }
+    let damages = shown::count(found.len() as u64, "damage");
+    Err(Incomplete(format!("{store}: {damages} found ({}); {rest}", damages::by_kind(found))).into())
 }
 
 fn fields(verified: &VerifyReport, rebuilt: Option<&RebuildReport>) -> Map<String, Value> {
@@ -155,9 +104,9 @@ fn fields(verified: &VerifyReport, rebuilt: Option<&RebuildReport>) -> Map<Strin
     fields.insert("stored_bytes".into(), verified.stored_bytes.into());
     fields.insert("versions".into(), verified.versions.into());
     fields.insert("data_bytes".into(), verified.data_bytes.into());
-    fields.insert("damages".into(), verified.damages.iter().map(damage_fields).collect());
+    fields.insert("damages".into(), verified.damages.iter().map(damages::fields).collect());
     if let Some(RebuildReport { containers, transactions, damages }) = rebuilt {
-        let damages: Vec<_> = damages.iter().map(damage_fields).collect();
+        let damages: Vec<_> = damages.iter().map(damages::fields).collect();
         let rebuilt = json!({ "containers": containers, "transactions": transactions, "damages": damages });
         fields.insert("rebuilt_catalog".into(), rebuilt);
     }

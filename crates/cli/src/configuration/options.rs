@@ -1,19 +1,21 @@
 //! Options of verbs: a table with the verb's name, whose keys are its long options, with `_` or `-`.
 
-use clap::{ArgAction, Command};
+use clap::{Arg, ArgAction, Command};
 use toml::{Table, Value};
 
 /// Refuses tables of no verb, keys that are no option of it, and values of another kind than the option's.
 pub fn check(verb: &str, entries: &Table, command: &Command) -> Result<(), String> {
-    let Some(command) = command.find_subcommand(verb) else {
+    let Some(of_verb) = command.find_subcommand(verb) else {
         return Err(format!("[{verb}]: no such verb; tables are [alias.NAME] and verbs with their options, as [put]"));
     };
-    entries.iter().try_for_each(|(key, value)| check_option(verb, key, value, command))
+    let of_every_verb = command.get_arguments().filter(|argument| argument.is_global_set());
+    let options: Vec<&Arg> = of_verb.get_arguments().chain(of_every_verb).collect();
+    entries.iter().try_for_each(|(key, value)| check_option(verb, key, value, &options))
 }
 
-fn check_option(verb: &str, key: &str, value: &Value, command: &Command) -> Result<(), String> {
+fn check_option(verb: &str, key: &str, value: &Value, options: &[&Arg]) -> Result<(), String> {
     let long = long(key);
-    let option = command.get_arguments().find(|argument| argument.get_long() == Some(&long));
+    let option = options.iter().find(|argument| argument.get_long() == Some(&long));
     let Some(option) = option else {
         return Err(format!("[{verb}] {key}: `thalweg {verb}` has no option --{long}"));
     };
@@ -56,7 +58,8 @@ mod tests {
         let flag = clap::Arg::new("deep").long("deep-look").action(ArgAction::SetTrue);
         let list = clap::Arg::new("exclude").long("exclude").action(ArgAction::Append);
         let one = clap::Arg::new("rate").long("rate");
-        Command::new("t").subcommand(Command::new("put").args([flag, list, one]))
+        let quiet = clap::Arg::new("quiet").long("quiet").global(true).action(ArgAction::SetTrue);
+        Command::new("t").arg(quiet).subcommand(Command::new("put").args([flag, list, one]))
     }
 
     #[test]
@@ -64,6 +67,7 @@ mod tests {
         let entries: Table = "deep_look = true\nexclude = ['*.o', 'a b']\nrate = 3".parse().unwrap();
         check("put", &entries, &command()).unwrap();
         assert_eq!(written(&entries), ["--deep-look", "--exclude=*.o", "--exclude=a b", "--rate=3"]);
+        check("put", &"quiet = true".parse().unwrap(), &command()).unwrap();
         assert!(written(&"deep_look = false".parse().unwrap()).is_empty());
     }
 

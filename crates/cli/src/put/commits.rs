@@ -1,6 +1,6 @@
 //! The commits: gathers what is ready, commits it in batches, and counts.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use format::{Attributes, Change, ContainerId, FileKind, FileTime, StorePath, VersionRecord};
-use repository::{DraftEntry, Packed, Repository};
+use repository::{DraftEntry, Packed, Repository, linked_name};
 use serde_json::Value;
 
 use super::outcome::{Outcome, Ready};
@@ -47,8 +47,8 @@ pub struct Summary {
     pub excluded: u64,
     /// Of the tree.
     pub snapshot: Option<String>,
-    /// Names that are no longer at the source, and left the place.
-    pub removed: u64,
+    /// Names that are no longer at the source, and left the place (a dry run: would leave it), in order.
+    pub removed: Vec<StorePath>,
     /// The run was interrupted: the rest of the sources is not stored.
     pub interrupted: Option<i32>,
     /// Names that became something else, and the versions dropped with that.
@@ -59,7 +59,7 @@ pub struct Summary {
     pub left: Vec<(PathBuf, String)>,
     /// Stored, though they changed while being read.
     pub changing: Vec<PathBuf>,
-    /// Stored without their extended attributes, with the reason.
+    /// Stored without their extended attributes, or not as a hard link, with the reason.
     pub incomplete: Vec<(PathBuf, String)>,
     /// With `--verbose --json`: the outcome of each name.
     pub names: Vec<Value>,
@@ -186,13 +186,27 @@ impl<'a> Commits<'a> {
             None => self.link()?,
         }
         self.commit()?;
-        if let Some(snapshot) = self.snapshot.take().filter(|_| self.summary.interrupted.is_none()) {
-            let missing = self.summary.left.len() as u64;
-            let recorded = snapshot.record(self.repository, missing).context("everything else is stored")?;
-            self.summary.removed = recorded.removed;
-            self.summary.snapshot = Some(recorded.id);
+        // Of sources of which nothing could be put no snapshot is recorded: it would empty the place.
+        let is_tree_seen = self.summary.interrupted.is_none() && !self.summary.is_empty();
+        if let Some(snapshot) = self.snapshot.take().filter(|_| is_tree_seen) {
+            self.record(snapshot)?;
         }
         Ok(self.summary)
+    }
+
+    fn record(&mut self, snapshot: SnapshotNames) -> anyhow::Result<()> {
+        let removed = match self.options.dry_run {
+            true => snapshot.names_to_remove(self.repository)?,
+            false => {
+                let missing = self.summary.left.len() as u64;
+                let recorded = snapshot.record(self.repository, missing).context("everything else is stored")?;
+                self.summary.snapshot = Some(recorded.id);
+                recorded.removed
+            }
+        };
+        removed.iter().try_for_each(|path| self.list_removed(path))?;
+        self.summary.removed = removed;
+        Ok(())
     }
 
     /// Commits one file.
@@ -238,13 +252,15 @@ impl<'a> Commits<'a> {
                 self.summary.dropped.push((path, what));
             }
             Outcome::Skipped { path, what } => {
-                self.say(&path, &format!("skipped, it is {what}"));
+                if !self.output.is_quiet() {
+                    self.say(&path, &format!("skipped, it is {what}"));
+                }
                 self.summary.skipped.push((path, what.to_owned()));
             }
             Outcome::Left { path, target, why } => {
                 self.say(&path, &why);
                 if let Some(snapshot) = &mut self.snapshot {
-                    snapshot.unread.extend(target);
+                    snapshot.keep(target);
                 }
                 self.summary.left.push((path, why));
             }
@@ -298,9 +314,20 @@ impl<'a> Commits<'a> {
     fn plan(&mut self, path: StorePath, bytes: u64, is_new: bool) {
         self.summary.files += 1;
         self.summary.read_bytes += bytes;
+        if let Some(snapshot) = &mut self.snapshot {
+            snapshot.plan(&path);
+        }
         if self.options.verbose {
             self.batch.begun.get_or_insert_with(Instant::now);
             self.batch.listed.push(Listed { state: state(is_new), path, bytes: Some(bytes) });
+        }
+    }
+
+    /// A dry run names what would go without being asked for all names.
+    fn list_removed(&mut self, path: &StorePath) -> anyhow::Result<()> {
+        match self.options.dry_run && !self.options.verbose {
+            true => self.output.line(format_args!("would remove {}", shown::path(path))),
+            false => self.list("removed", path.clone(), None),
         }
     }
 
@@ -322,7 +349,12 @@ impl<'a> Commits<'a> {
     /// Links come last, when all they may point to is there or in the last batch.
     fn link(&mut self) -> anyhow::Result<()> {
         let coming: HashSet<StorePath> = self.batch.changes.iter().map(|change| change.path().clone()).collect();
-        for PendingLink { path, target, replaces, is_new } in std::mem::take(&mut self.links) {
+        let links = std::mem::take(&mut self.links);
+        let targets: BTreeMap<StorePath, StorePath> =
+            links.iter().map(|link| (link.path.clone(), link.target.clone())).collect();
+        for PendingLink { path, target, replaces, is_new } in links {
+            // The name that was seen first may have become a link itself.
+            let target = linked_name(&targets, &target).clone();
             // A name of this run may not have come.
             let replaces = replaces && (coming.contains(&path) || self.repository.catalog().entry(&path)?.is_some());
             if self.options.dry_run || coming.contains(&target) || self.repository.catalog().entry(&target)?.is_some() {
@@ -331,7 +363,7 @@ impl<'a> Commits<'a> {
                 continue;
             }
             if let Some(snapshot) = &mut self.snapshot {
-                snapshot.unread.push(path.clone());
+                snapshot.keep([path.clone()]);
             }
             let path = PathBuf::from(OsStr::from_bytes(path.as_bytes()));
             let why = format!("its other name {} could not be stored", shown::path(&target));
@@ -357,6 +389,11 @@ impl<'a> Commits<'a> {
         }
         batch.changes.splice(0..0, above);
         let files = batch.files();
+        if let Some(snapshot) = &mut self.snapshot {
+            let (list, references) = snapshot.list(self.repository, &batch.changes)?;
+            batch.changes.push(list);
+            batch.references.extend(references);
+        }
         let committed = self.repository.commit(COMMITTER, batch.changes, batch.references, Vec::new())?;
         if let Some(snapshot) = &mut self.snapshot {
             snapshot.number(batch.unnumbered, committed.numbers);

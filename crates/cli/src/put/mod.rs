@@ -77,10 +77,8 @@ pub fn put(
     let replacing = Replacing::new(repository.catalog(), options.replace);
     let again = RereadReason { all: options.force, damage: repository.known_damage()? };
     let done = AtomicBool::new(false);
-    let snapshot = match options.commits.dry_run {
-        true => None,
-        false => SnapshotNames::begin(&sources, &options.snapshot, ClaimOwner(options.workers as u64 + 1))?,
-    };
+    let claim_owner = ClaimOwner(options.workers as u64 + 1);
+    let snapshot = SnapshotNames::begin(repository, &sources, &options.snapshot, claim_owner)?;
     let summary = std::thread::scope(|scope| {
         for number in 1..=options.workers as u64 {
             let (slot, outcomes) = (queue.slot(), outcomes_in.clone());

@@ -1,10 +1,12 @@
 //! The names of a run on their way into a snapshot.
 
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::Context;
 use catalog::FileEntry;
-use format::{Change, FileId, FileTime, StorePath};
+use format::{Change, ContainerId, FileId, FileTime, StorePath};
 use repository::{DraftEntry, Repository, SnapshotDraft, SnapshotOrigin, SnapshotReport};
 use store::ClaimOwner;
 
@@ -14,6 +16,8 @@ use crate::clock::now_ns;
 
 /// Random bytes of a snapshot's name.
 const ID_BYTES: usize = 4;
+/// Of a list's: no other is to have it.
+const LIST_ID_BYTES: usize = 12;
 
 /// What the user says of a snapshot.
 #[derive(Clone, Debug, Default)]
@@ -25,44 +29,59 @@ pub struct SnapshotOptions {
 
 pub struct SnapshotNames {
     draft: SnapshotDraft,
+    /// The places that could not be read are added as they come: what the store has there, and below, stays.
     origin: SnapshotOrigin,
     /// Its claims at the store are its own.
     claim_owner: ClaimOwner,
-    /// What the store has there, and below, stays.
-    pub unread: Vec<StorePath>,
 }
 
 impl SnapshotNames {
     /// Begins a snapshot where a directory is among the sources.
     pub fn begin(
+        repository: &Repository,
         sources: &[Source],
         options: &SnapshotOptions,
         claim_owner: ClaimOwner,
     ) -> anyhow::Result<Option<Self>> {
-        let is_tree = |source: &Source| source.from.symlink_metadata().is_ok_and(|found| found.is_dir());
-        if !sources.iter().any(is_tree) {
+        if !sources.iter().any(Source::is_tree) {
             return Ok(None);
         }
         let host = match &options.host {
             Some(host) => host.clone(),
-            None => rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            None => rustix::system::uname().nodename().to_string_lossy().replace(char::is_control, "?"),
         };
-        let absolute = |source: &Source| -> anyhow::Result<(Vec<u8>, StorePath)> {
-            let from = std::path::absolute(&source.from).context("the working directory")?;
-            // Without a slash at its end.
-            let from: PathBuf = from.components().collect();
-            Ok((from.into_os_string().into_encoded_bytes(), source.target.clone()))
-        };
-        let origin = SnapshotOrigin {
+        let mut sources: Vec<_> = sources.iter().map(absolute).collect::<anyhow::Result<_>>()?;
+        sources.sort();
+        let mut origin = SnapshotOrigin {
             taken: FileTime::from_ns(now_ns()),
             host,
-            sources: sources.iter().map(absolute).collect::<anyhow::Result<_>>()?,
+            sources,
             tags: options.tags.clone(),
             missing: 0,
             unlisted: Vec::new(),
+            unfinished: Vec::new(),
+            own_lists: Vec::new(),
         };
-        let (draft, unread) = (SnapshotDraft::default(), Vec::new());
-        Ok(Some(SnapshotNames { draft, origin, claim_owner, unread }))
+        // Before the walk: of what others put meanwhile this run has not seen everything.
+        origin.unfinished = repository.unfinished_lists(&origin)?;
+        Ok(Some(SnapshotNames { draft: SnapshotDraft::default(), origin, claim_owner }))
+    }
+
+    /// Says that what the store has there, and below, stays.
+    pub fn keep(&mut self, unread: impl IntoIterator<Item = StorePath>) {
+        self.origin.unlisted.extend(unread);
+    }
+
+    /// Lists what a commit makes, for the case that the run does not come to its snapshot.
+    pub fn list(
+        &mut self,
+        repository: &Repository,
+        changes: &[Change],
+    ) -> anyhow::Result<(Change, BTreeSet<ContainerId>)> {
+        let id = random_id::<LIST_ID_BYTES>()?;
+        let (change, references) = repository.list_unfinished(self.claim_owner, &self.origin, &id, changes)?;
+        self.origin.own_lists.push(change.path().clone());
+        Ok((change, references))
     }
 
     pub fn unchanged(&mut self, path: &StorePath, known: Known) {
@@ -80,6 +99,11 @@ impl SnapshotNames {
         if entry.links > 1 {
             self.draft.share(entry.file);
         }
+    }
+
+    /// Adds a file that a dry run would read.
+    pub fn plan(&mut self, path: &StorePath) {
+        self.draft.add_name(path, None);
     }
 
     /// Adds what a change makes of a name; `known` is the file of which it changes attributes alone. A new version gets its
@@ -107,14 +131,41 @@ impl SnapshotNames {
 
     /// Records the snapshot; `missing` names could not be read.
     pub fn record(self, repository: &Repository, missing: u64) -> anyhow::Result<SnapshotReport> {
-        let SnapshotNames { draft, origin, claim_owner, unread } = self;
-        let origin = SnapshotOrigin { missing, unlisted: unread, ..origin };
-        let mut id = [0; ID_BYTES];
-        let random = || -> anyhow::Result<String> {
-            id = transfer::random_bytes()?;
-            Ok(id.iter().map(|byte| format!("{byte:02x}")).collect())
-        };
-        let recorded = repository.record_snapshot(claim_owner, draft, origin, random)?;
-        Ok(recorded)
+        let SnapshotNames { draft, origin, claim_owner } = self;
+        let origin = SnapshotOrigin { missing, ..origin };
+        repository.record_snapshot(claim_owner, draft, origin, random_id::<ID_BYTES>)
     }
+
+    /// Returns the names that would leave the place with this snapshot.
+    pub fn names_to_remove(self, repository: &Repository) -> anyhow::Result<Vec<StorePath>> {
+        Ok(repository.names_to_remove(self.draft, self.origin)?)
+    }
+}
+
+fn absolute(source: &Source) -> anyhow::Result<(Vec<u8>, StorePath)> {
+    let from = std::path::absolute(&source.from).context("the working directory")?;
+    Ok((without_dots(&from).into_os_string().into_encoded_bytes(), source.target.clone()))
+}
+
+/// Returns the path without `..` and a slash at its end, so that however it is written it is the same tree. Where a symbolic link
+/// comes before `..`, another directory lies there: the links are followed then.
+fn without_dots(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::ParentDir => drop(plain.pop()),
+            other => plain.push(other),
+        }
+    }
+    let identity = |path: &Path| path.metadata().ok().map(|found| (found.dev(), found.ino()));
+    let has_dots = path.components().any(|component| component == Component::ParentDir);
+    match has_dots && identity(&plain) != identity(path) {
+        true => path.canonicalize().unwrap_or(plain),
+        false => plain,
+    }
+}
+
+fn random_id<const BYTES: usize>() -> anyhow::Result<String> {
+    let id: [u8; BYTES] = transfer::random_bytes()?;
+    Ok(id.iter().map(|byte| format!("{byte:02x}")).collect())
 }

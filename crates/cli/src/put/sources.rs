@@ -23,6 +23,16 @@ pub struct Source {
     pub target: StorePath,
 }
 
+impl Source {
+    pub fn is_there(&self) -> bool {
+        is_there(&self.from)
+    }
+
+    pub fn is_tree(&self) -> bool {
+        self.from.symlink_metadata().is_ok_and(|found| found.is_dir())
+    }
+}
+
 /// With a slash behind the place, or several sources, each keeps its own name below it; otherwise the place is
 /// the one source's new name. A source without a name (`.`, `/`) gives its content.
 pub fn plan(sources: &[OsString], to: &Location) -> anyhow::Result<Vec<Source>> {

@@ -2,15 +2,15 @@
 
 use std::ffi::OsString;
 
+use transfer::client::{Acknowledge, Reduction, Settings};
 use transfer::{check_name, variable};
 
 use super::application;
 use crate::failure::{UsageError, misuse};
+use crate::log;
 
-pub(super) const REDUCE: Choice =
-    Choice { variable: "THALWEG_REDUCE", possible: &["node", "client", "auto"], otherwise: "auto" };
-pub(super) const ACK: Choice =
-    Choice { variable: "THALWEG_ACK", possible: &["received", "durable"], otherwise: "durable" };
+pub(super) const REDUCE: Choice = Choice { variable: "THALWEG_REDUCE", possible: &Reduction::NAMES, otherwise: "auto" };
+pub(super) const ACK: Choice = Choice { variable: "THALWEG_ACK", possible: &Acknowledge::NAMES, otherwise: "durable" };
 const APPLICATION_VARIABLE: &str = "THALWEG_APPLICATION";
 
 pub(super) struct Choice {
@@ -50,6 +50,13 @@ pub(super) fn application(option: Option<&str>, command: &[OsString]) -> anyhow:
     let what = if option.is_some() { "--application" } else { APPLICATION_VARIABLE };
     check_name(what, &given).map_err(|error| UsageError(error.to_string()))?;
     Ok(given)
+}
+
+/// Refuses values of variables that go to the program, and to the job's own node, as they are. Otherwise the program would
+/// run for long until its first open fails.
+pub(super) fn check_environment() -> anyhow::Result<()> {
+    Settings::transport_from_environment().map_err(|error| UsageError(error.to_string()))?;
+    log::check_variable()
 }
 
 fn set(name: &str) -> anyhow::Result<String> {

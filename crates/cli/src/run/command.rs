@@ -71,6 +71,7 @@ struct Reach {
 }
 
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
+    choices::check_environment()?;
     let is_own = arguments.nodes.is_empty();
     let store = if is_own { Some(arguments.store()?) } else { None };
     let reach = arguments.reach()?;

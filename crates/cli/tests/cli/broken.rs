@@ -374,6 +374,7 @@ fn a_full_disk_is_said_so_and_nothing_half_written_shows() {
     run(&["put".as_ref(), store.path("small").as_os_str(), address("small").as_ref()]).expect(0);
     let full = run(&["put".as_ref(), store.path("big").as_os_str(), address("big").as_ref()]).expect(1);
     assert!(full.stderr.contains("the disk is full") && full.stderr.lines().count() == 1, "{}", full.stderr);
+    assert!(full.stderr.contains("nothing is known to be stored"), "{}", full.stderr);
     let listed = run(&["ls".as_ref(), address("").as_str().as_ref() as &std::ffi::OsStr]).expect(0);
     assert_eq!(listed.text(), "small\n");
     let read = run(&["get", address("small").as_str(), "-"]).expect(0);
@@ -431,8 +432,8 @@ fn collection_says_which_version_is_in_its_way_and_how_it_goes() {
     fs::remove_file(container).unwrap();
     let refused = store.try_verb("collect", &[]).expect(1);
     assert!(refused.stderr.contains("f version 1 (") && !refused.stderr.contains("g version"), "{}", refused.stderr);
-    let advice = "`thalweg forget STORE::f --version 1`";
-    assert_eq!(refused.stderr.matches(advice).count(), 1, "{}", refused.stderr);
+    let advice = format!("`thalweg forget {}::f --version 1`", store.directory().display());
+    assert_eq!(refused.stderr.matches(&advice).count(), 1, "{}", refused.stderr);
     assert_eq!(refused.stderr.matches("thalweg verify").count(), 0, "{}", refused.stderr);
     run(&["forget".as_ref(), store.address("f").as_os_str(), "--version=2".as_ref()]).expect(1);
     run(&["forget".as_ref(), store.address("f").as_os_str(), "--version=7".as_ref()]).expect(1);

@@ -94,3 +94,13 @@ fn mistakes_in_the_file_are_named_and_nothing_is_done() {
     assert!(configured.run(&["config"], &variable).expect(2).stderr.contains("THALWEG_CONFIG"));
     assert!(configured.run(&["config"], &[("THALWEG_CONFIG", "")]).expect(0).text().contains("no configuration file"));
 }
+
+#[test]
+fn options_of_every_verb_may_stand_in_the_file() {
+    let configured = Configured::new("store = 'STORE'\n[put]\nquiet = true\n[ls]\njson = true\n");
+    for arguments in [&["put", "/etc/hostname", "::a"][..], &["put", "--quiet", "/etc/hostname", "::b"]] {
+        assert_eq!(configured.run(arguments, &[]).expect(0).text(), "", "quiet");
+    }
+    assert_eq!(configured.run(&["ls", "::"], &[]).expect(0).json().as_array().unwrap().len(), 2);
+    assert!(configured.run(&["config"], &[]).expect(0).text().contains("[put] --quiet"));
+}

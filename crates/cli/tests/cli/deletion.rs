@@ -4,6 +4,7 @@ use std::fs;
 
 use random::Random;
 
+use super::node::Node;
 use super::runner::{Store, run};
 
 fn with_files(names: &[&str]) -> Store {
@@ -51,4 +52,15 @@ fn names_move_with_all_below_them() {
     assert_eq!(store.at("ls", "", &["-R"]).text(), "e/\nf/\nf/a\nf/b\n");
     mv(&["nowhere", "x"]).expect(1);
     mv(&["e", "f", "f/a"]).expect(1);
+}
+
+#[test]
+fn collect_says_that_other_processes_may_hold_what_it_deleted_open() {
+    let store = with_files(&["a"]);
+    assert_eq!(store.json("collect")["open_elsewhere"], false);
+    let node = Node::of(&store);
+    assert_eq!(store.json("collect")["open_elsewhere"], true);
+    drop(node);
+    store.at("rm", "a", &[]);
+    assert!(!store.verb("collect", &[]).text().contains("other processes"));
 }

@@ -42,6 +42,24 @@ fn du_sums_each_directory_and_counts_a_file_once() {
 }
 
 #[test]
+fn du_of_places_within_each_other_counts_each_file_once() {
+    let store = with_files();
+    let du = |options: &[&str], places: &[&str]| {
+        let mut arguments: Vec<_> =
+            std::iter::once("du".into()).chain(options.iter().map(|word| (*word).into())).collect();
+        arguments.extend(places.iter().map(|place| store.address(place)));
+        lines(run(&arguments))
+            .iter()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(du(&["-s"], &["t", "t/a", "t", "t/a/one"]), ["43221 t"], "as coreutils have it");
+    assert_eq!(du(&["-s"], &["t/a", "t", "t/b"]), ["210 t/a", "43011 t"]);
+    assert_eq!(du(&[], &["t/a/deep", "t/a"]), ["200 t/a/deep", "10 t/a"]);
+    assert_eq!(du(&[], &["t/b/again", "t/a/one", "t/a-x"]), ["10 t/b/again", "3000 t/a-x"], "two names of one file");
+}
+
+#[test]
 fn find_prints_the_names_for_which_all_conditions_hold() {
     let store = with_files();
     let found = |options: &[&str]| -> Vec<String> {

@@ -25,5 +25,10 @@ fn man_pages_have_the_usage_of_help() {
     assert!(pages > 20, "{pages}");
     let page = std::fs::read_to_string(folder.path().join("thalweg-run.1")).unwrap();
     assert!(first_line(&page, "SYNOPSIS").ends_with("[OPTIONS] -- <CMD>..."), "{page}");
-    assert!(first_line(&page, "EXAMPLES").starts_with("Example"), "{page}");
+    let example = "thalweg run --store /scratch/st -- mpirun -n 64 ./app      (files named SD:/path)";
+    assert!(page.replace("\\-", "-").contains(&format!(".SH EXAMPLES\n.nf\n{example}\nthalweg run --node ")), "{page}");
+    let page = std::fs::read_to_string(folder.path().join("thalweg-put.1")).unwrap().replace("\\-", "-");
+    assert_eq!(first_line(&page, "SYNOPSIS"), "thalweg put [OPTIONS] <SRC>... <STORE::DIR/>");
+    assert!(page.contains(".SH ARGUMENTS\n.TP\n\\fI<SRC>...\\fR\n") && page.contains(".TH THALWEG-PUT 1"), "{page}");
+    assert!(page.contains("\n.fi\n") && !page.contains("Example:"), "{page}");
 }

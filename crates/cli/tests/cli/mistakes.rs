@@ -229,3 +229,17 @@ fn a_trace_that_is_a_pipe_is_refused_and_not_waited_for() {
     let ended = std::process::Command::new("timeout").args(words).output().unwrap();
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
 }
+
+#[test]
+fn mistyped_verbs_and_options_are_answered_with_the_one_that_was_meant() {
+    for (mistyped, meant) in [
+        (&["vrify", "st"][..], "did you mean verify?"),
+        (&["verify", "--dta", "st"], "did you mean --data?"),
+        (&["put", "--exclud", "*.o", "a", "st::a"], "did you mean --exclude?"),
+        (&["run", "--ack", "durabl", "--", "true"], "did you mean durable?"),
+    ] {
+        let refused = run(mistyped).expect(2);
+        assert!(refused.stderr.contains(meant) && refused.stderr.lines().count() == 1, "{}", refused.stderr);
+    }
+    assert!(!run(&["xyzzy"]).expect(2).stderr.contains("did you mean"));
+}

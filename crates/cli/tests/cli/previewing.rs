@@ -40,13 +40,14 @@ fn changed() -> Store {
     store
 }
 
-const LINES: [&str; 7] = [
+const LINES: [&str; 8] = [
     "changed   t/d",
     "changed   t/link (6 B)",
     "changed   t/old (18 B)",
     "excluded  t/a.o",
     "new       t/new (3 B)",
     "new       t/twin",
+    "removed   t/d/gone",
     "unchanged t/same",
 ];
 
@@ -80,7 +81,7 @@ fn a_dry_run_says_what_a_put_does_and_stores_nothing() {
     assert_eq!((&counts["files"], &counts["read_bytes"], &counts["links"]), (&3.into(), &27.into(), &1.into()));
     assert_eq!((&counts["dry_run"], &counts["commits"]), (&true.into(), &0.into()), "{counts}");
     let summary = put(&["-n", "--exclude=*.o"], &source, &to).expect(0).text();
-    assert!(summary.starts_with("would put 3 files (27 B to read)"), "{summary}");
+    assert!(summary.starts_with("would remove t/d/gone\nwould put 3 files (27 B to read)"), "{summary}");
     // The preview is what then happens.
     let real = put(&["-v", "-q", "--exclude=*.o"], &source, &to).expect(0);
     assert_eq!(lines(&real), LINES);

@@ -106,7 +106,7 @@ fn broken_and_new_hard_links_keep_versions() {
     fs::hard_link(source.join("a"), source.join("b")).unwrap();
     // Old enough for its times to be trusted.
     std::thread::sleep(Duration::from_millis(50));
-    let done = put(&store, &[], &source, "t").expect(0);
+    let done = put(&store, &[], &source, "t").expect(3);
     assert!(done.stderr.contains("as a file of its own"), "{}", done.stderr);
     assert_eq!(store.read("t/b"), b"a, another file now");
     let done = put(&store, &["--json"], &source, "t").expect(0);

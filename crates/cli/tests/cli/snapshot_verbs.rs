@@ -114,3 +114,84 @@ fn snapshots_go_by_rules_each_tree_by_itself() {
     store.verb("collect", &[]);
     store.verb("verify", &["--data"]);
 }
+
+/// Returns the names below the place.
+fn names_in(place: &Place) -> Vec<String> {
+    names(place.run("ls", "t", &["--json"]))
+}
+
+#[test]
+fn a_dry_run_says_which_names_would_leave_the_place() {
+    let store = Store::new();
+    let place = Place::of(&store);
+    two_snapshots(&store, &place);
+    let source = store.path("source");
+    fs::remove_dir_all(source.join("d")).unwrap();
+    let put = |options: &[&str]| {
+        let at = place.at("t");
+        run(&[&["put"], options, &[source.to_str().unwrap(), &at]].concat()).expect(0)
+    };
+    let dry = put(&["-n"]).text();
+    assert!(dry.contains("would remove t/d\nwould remove t/d/new\n") && dry.contains("2 removed"), "{dry}");
+    let dry = put(&["-n", "--json"]).json();
+    assert_eq!((&dry["removed"], &dry["removed_names"][0]["path"]), (&2.into(), &"t/d".into()));
+    assert!(names_in(&place).contains(&"t/d".to_owned()), "nothing went");
+    let done = put(&["-v"]).text();
+    assert!(done.contains("removed   t/d\nremoved   t/d/new\n"), "{done}");
+    assert_eq!(names_in(&place), ["t/changing", "t/staying"]);
+}
+
+#[test]
+fn a_store_that_is_its_own_source_empties_no_place() {
+    let store = Store::new();
+    let place = Place::of(&store);
+    let directory = store.directory();
+    run(&["put", directory.to_str().unwrap(), &place.at("t")]).expect(1);
+    assert!(place.ids().is_empty());
+}
+
+#[test]
+fn a_source_is_the_same_tree_however_its_path_is_written() {
+    let store = Store::new();
+    let place = Place::of(&store);
+    two_snapshots(&store, &place);
+    let source = store.path("source");
+    std::os::unix::fs::symlink(source.join("d"), store.path("elsewhere")).unwrap();
+    fs::remove_file(source.join("staying")).unwrap();
+    let dotted = source.join("d/../../source/.");
+    place.put(&dotted, "t", &[]);
+    assert!(!names_in(&place).contains(&"t/staying".to_owned()));
+    // Behind a symbolic link `..` is the directory that it leads into.
+    place.put(&store.path("elsewhere/.."), "t", &[]);
+    let listed = place.run("snapshots", "", &["--json"]).expect(0).json();
+    let last = |count: usize| &listed[listed.as_array().unwrap().len() - count]["sources"];
+    assert_eq!(last(1), last(2));
+    assert!(listed[0]["time"].as_str().unwrap().contains('T'), "{listed}");
+    let newest = place.run("snapshots", "", &["--json", "--latest", "1"]).expect(0).json();
+    assert_eq!(newest.as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_said_of_a_snapshot_is_checked() {
+    let store = Store::new();
+    let place = Place::of(&store);
+    let (first, _) = two_snapshots(&store, &place);
+    let (source, at) = (store.path("source"), place.at("t"));
+    let (source, file) = (source.to_str().unwrap(), source.join("staying"));
+    for host in ["", "a\nb", &"h".repeat(256)] {
+        run(&["put", "--host", host, source, &at]).expect(2);
+    }
+    run(&["put", "--tag", "x", file.to_str().unwrap(), &place.at("alone")]).expect(2);
+    let many: Vec<String> = (0..101).flat_map(|tag| ["--tag".to_owned(), format!("t{tag}")]).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    run(&[&["put"], &many[..], &[source, &at]].concat()).expect(2);
+    let many: Vec<String> = (0..101).flat_map(|tag| ["--add".to_owned(), format!("t{tag}")]).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let refused = place.run("tag", "t", &[&["--snapshot", &first], &many[..]].concat()).expect(1);
+    assert!(refused.stderr.contains("100 is the most"), "{}", refused.stderr);
+    let absent = place.run("tag", "t", &["--snapshot", &first, "--remove", "never"]).expect(0);
+    assert!(absent.stderr.contains("has no tag never"), "{}", absent.stderr);
+    let empty = Store::new();
+    let none = Place::of(&empty).run("ls", "", &["--snapshot", "latest"]).expect(1);
+    assert!(none.stderr.contains("the store has no snapshot"), "{}", none.stderr);
+}

@@ -1,5 +1,5 @@
-//! A catalog that does not go with its containers: an older copy, another store's, one that something else changed,
-//! a damaged one. It is noticed, nothing is written by it, and it is made again.
+//! A catalog that does not go with its containers: an older copy, another store's, one that went on apart. It is noticed,
+//! nothing is written by it, and it is made again. Damaged ones are in `damaged_catalog`.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,16 +12,16 @@ use random::Random;
 use super::node::Node;
 use super::runner::{Run, Store, command, run};
 
-const CATALOG: [&str; 3] = ["catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm"];
+pub const CATALOG: [&str; 3] = ["catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm"];
 
-fn with_files(names: &[&str]) -> Store {
+pub fn with_files(names: &[&str]) -> Store {
     let store = Store::new();
     names.iter().for_each(|name| drop(put(&store, name).expect(0)));
     store
 }
 
 /// Puts a file of that name, with content of its own.
-fn put(store: &Store, name: &str) -> Run {
+pub fn put(store: &Store, name: &str) -> Run {
     let file = store.path(name);
     let mut random = Random::new(name.bytes().map(u64::from).sum());
     fs::write(&file, random.bytes(60_000)).unwrap();
@@ -41,7 +41,7 @@ fn copy_catalog(from: &Path, to: &Path, names: &[&str]) {
 
 /// Every way to change the store, and to collect it, is refused, and says what to do; nothing is lost by it.
 #[track_caller]
-fn refuses_and_is_made_again(store: &Store, why: &str, names: &str) {
+pub fn refuses_and_is_made_again(store: &Store, why: &str, names: &str) {
     for refused in [
         put(store, "c"),
         run(&["rm".as_ref(), store.address("a").as_os_str()]),
@@ -358,79 +358,6 @@ fn the_catalog_of_another_store_is_refused() {
 }
 
 #[test]
-fn rows_deleted_by_hand_are_noticed_and_lose_nothing() {
-    for table in ["versions", "containers", "names", "files"] {
-        let store = with_files(&["a", "b"]);
-        let catalog = rusqlite::Connection::open(store.directory().join(CATALOG[0])).unwrap();
-        let rows = if table == "names" { "length(path) > 0" } else { "id < 4611686018427387904" };
-        catalog.execute_batch(&format!("DELETE FROM {table} WHERE {rows}")).unwrap();
-        drop(catalog);
-        refuses_and_is_made_again(&store, "changed by something other than thalweg", "a\nb\n");
-    }
-}
-
-#[test]
-fn a_zeroed_page_of_the_catalog_is_found_and_the_catalog_made_again() {
-    let store = with_files(&["a", "b", "a name to be found"]);
-    let file = store.directory().join(CATALOG[0]);
-    let mut bytes = fs::read(&file).unwrap();
-    let at = bytes.windows(18).position(|window| window == b"a name to be found").unwrap();
-    let page = at / 4096 * 4096;
-    bytes[page..page + 4096].fill(0);
-    fs::write(&file, bytes).unwrap();
-    let found = store.try_verb("verify", &[]).expect(3);
-    assert!(found.stderr.contains("the catalog is damaged"), "{}", found.stderr);
-    store.verb("verify", &["--rebuild-catalog", "--data"]);
-    assert_eq!(store.at("ls", "", &[]).text(), "a\na name to be found\nb\n");
-}
-
-/// Whatever page is hit.
-#[test]
-fn verify_ends_with_3_for_each_page_of_the_catalog_that_is_zeroed() {
-    let store = with_files(&["a", "b"]);
-    let file = store.directory().join("catalog.sqlite");
-    let sound = fs::read(&file).unwrap();
-    let remove_log = || ["-wal", "-shm"].map(|suffix| fs::remove_file(format!("{}{suffix}", file.display())));
-    let damage = |bytes: &[u8]| {
-        let _ = remove_log();
-        fs::write(&file, bytes).unwrap();
-        let found = store.try_verb("verify", &["--json"]);
-        (found.code, found.stderr)
-    };
-    let mut wrong = Vec::new();
-    for page in 0..sound.len() / 4096 {
-        let mut bytes = sound.clone();
-        bytes[page * 4096..(page + 1) * 4096].fill(0);
-        let (code, said) = damage(&bytes);
-        let named = said.contains("catalog") && said.contains("damage");
-        if code != Some(3) || !named {
-            wrong.push(format!("page {}: {code:?}: {said}", page + 1));
-        }
-    }
-    for length in [0, 100, 4096, sound.len() / 2, sound.len() - 4096] {
-        let (code, said) = damage(&sound[..length]);
-        if code != Some(3) {
-            wrong.push(format!("cut at {length}: {code:?}: {said}"));
-        }
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert_eq!(damage(&sound).0, Some(0));
-}
-
-#[test]
-fn a_flipped_footer_is_found_and_costs_nothing() {
-    let store = with_files(&["a"]);
-    let container = store.containers().into_iter().max_by_key(|path| path.metadata().unwrap().len()).unwrap();
-    let mut bytes = fs::read(&container).unwrap();
-    let at = bytes.len() - 20;
-    bytes[at] ^= 1;
-    fs::write(&container, bytes).unwrap();
-    let found = store.try_verb("verify", &["--data"]).expect(3);
-    assert!(found.stderr.contains("its footer cannot be read"), "{}", found.stderr);
-    assert_eq!(store.read("a"), fs::read(store.path("a")).unwrap());
-}
-
-#[test]
 fn numbers_of_empty_containers_are_not_given_again_after_a_rebuild() {
     let store = with_files(&["a"]);
     let empty = |number: u64| container_path(&store.directory(), number);
@@ -532,71 +459,4 @@ fn a_rebuild_that_is_killed_midway_loses_nothing() {
     store.verb("verify", &["--rebuild-catalog"]);
     assert_eq!(store.at("ls", "", &[]).text(), all);
     store.verb("verify", &["--data"]);
-}
-
-/// Changes a byte of the last block before the footer, which holds the records of the journal.
-fn damage_journal(container: &Path) {
-    let mut bytes = fs::read(container).unwrap();
-    let entry = bytes.len() - 32;
-    let footer = u64::from_le_bytes(bytes[entry..entry + 8].try_into().unwrap()) as usize;
-    bytes[footer - 1] ^= 1;
-    fs::write(container, bytes).unwrap();
-}
-
-#[test]
-fn collection_replaces_a_container_with_a_damaged_journal_and_nothing_is_wrong_any_more() {
-    for repairs_first in [false, true] {
-        let store = with_files(&["a", "b"]);
-        damage_journal(store.containers().last().unwrap());
-        store.try_verb("verify", &[]).expect(3);
-        if repairs_first {
-            store.verb("repair", &[]);
-        }
-        assert_eq!(store.json("collect")["replaced"], 1);
-        store.verb("verify", &["--data"]);
-        assert_eq!(store.json("collect")["rewritten"], 0, "once is enough");
-        store.verb("verify", &["--rebuild-catalog", "--data"]);
-        assert_eq!(store.at("ls", "", &[]).text(), "a\nb\n");
-        assert_eq!(store.read("b"), fs::read(store.path("b")).unwrap());
-    }
-}
-
-/// In the order of the journal a version is forgotten before the newer one that is stated again.
-#[test]
-fn a_version_that_was_forgotten_after_a_lost_record_is_no_loss_of_a_rebuild() {
-    let store = Store::new();
-    for content in ["one", "two", "three"] {
-        fs::write(store.path("f"), content).unwrap();
-        store.put(&store.path("f"), "f");
-        if content == "two" {
-            damage_journal(store.containers().last().unwrap());
-            store.at("forget", "f", &["--keep", "last=1"]);
-        }
-    }
-    store.verb("repair", &[]);
-    store.verb("collect", &[]);
-    store.verb("verify", &[]);
-    store.verb("verify", &["--rebuild-catalog", "--data"]);
-    assert_eq!(store.at("stat", "f", &["--json"]).json()["versions"].as_array().unwrap().len(), 2);
-}
-
-#[test]
-fn a_rebuild_from_a_damaged_journal_does_not_lose_what_the_present_catalog_has() {
-    let store = with_files(&["a", "b"]);
-    damage_journal(store.containers().last().unwrap());
-    let found = store.try_verb("verify", &["--data"]).expect(3);
-    assert!(found.stderr.contains("b: the catalog has it, the journal in the containers does not"), "{found:?}");
-    let refused = store.try_verb("verify", &["--rebuild-catalog"]).expect(1);
-    assert!(refused.stderr.contains("would lack a name or version that the present one has (b)"), "{refused:?}");
-    assert!(refused.stderr.contains("--force"), "{refused:?}");
-    assert_eq!(store.verb("repair", &["--json"]).json()["journaled_paths"], 1);
-    store.try_verb("verify", &["--rebuild-catalog"]).expect(3);
-    assert_eq!(store.at("ls", "", &[]).text(), "a\nb\n", "the journal has it again");
-    assert_eq!(store.read("b"), fs::read(store.path("b")).unwrap());
-
-    damage_journal(store.containers().last().unwrap());
-    let forced = store.try_verb("verify", &["--rebuild-catalog", "--force"]).expect(3);
-    assert!(forced.stderr.contains("b: the catalog has it"), "{forced:?}");
-    assert_eq!(store.at("ls", "", &[]).text(), "a\n");
-    store.try_verb("verify", &["--force"]).expect(2);
 }

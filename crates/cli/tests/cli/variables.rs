@@ -38,3 +38,22 @@ fn run_refuses_values_of_its_programs_variables() {
         }
     }
 }
+
+#[test]
+fn run_starts_no_program_with_variables_that_the_mpi_library_would_refuse() {
+    let store = Store::new();
+    let (directory, witness) = (store.directory(), store.path("witness"));
+    for (variable, value) in [
+        ("THALWEG_TIMEOUT_S", "abc"),
+        ("THALWEG_STREAMS", "99"),
+        ("THALWEG_WINDOW_MIB", "0"),
+        ("THALWEG_STRIPE_BYTES", "3"),
+        ("THALWEG_STRIPE_BYTES", "65537"),
+        ("THALWEG_LOG", "foo"),
+    ] {
+        let run = ["run", "--store", directory.to_str().unwrap(), "--", "touch", witness.to_str().unwrap()];
+        let refused = with(variable, value.as_bytes(), &run).expect(2);
+        assert!(refused.stderr.contains(variable), "{}", refused.stderr);
+        assert!(!witness.exists(), "{variable}={value}");
+    }
+}

@@ -1,4 +1,4 @@
-//! Turns that are waited for or in service, by the number the scheduler knows them by. Numbers are used again.
+//! Grants that are waited for or in service, by the number the scheduler knows them by. Numbers are used again.
 
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};

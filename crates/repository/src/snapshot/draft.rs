@@ -87,6 +87,12 @@ impl SnapshotDraft {
         DraftEntry(self.names.len() - 1)
     }
 
+    /// Adds a regular file of which no more is to be known, and not its content.
+    pub fn add_name(&mut self, path: &StorePath, digest: Option<[u8; 32]>) {
+        let version = VersionRecord { root: Root::Inline(Vec::new()), size: 0, content: digest };
+        self.add_file(path, &Attributes::default(), &version);
+    }
+
     /// Fills in file and number of the version.
     pub fn number(&mut self, name: DraftEntry, (file, number): (FileId, u64)) {
         if let Some(content) = &mut self.names[name.0].content {
@@ -113,13 +119,18 @@ impl SnapshotDraft {
         start
     }
 
-    /// Sorts the names, and makes the snapshot's file of them.
-    pub(super) fn build(&mut self, repository: &Repository, claim_owner: ClaimOwner) -> Result<Built> {
+    /// Sorts the names, links and the directories above them included.
+    pub(super) fn arrange(&mut self) {
         let links = std::mem::take(&mut self.links);
         self.sort(links.keys());
         self.add_links(links);
         self.add_directories();
         self.mark_shared();
+    }
+
+    /// Arranges the names, and makes the snapshot's file of them.
+    pub(super) fn build(&mut self, repository: &Repository, claim_owner: ClaimOwner) -> Result<Built> {
+        self.arrange();
         let mut builder = Builder::new(repository, claim_owner);
         let listing_bytes = self.store_listing(repository, claim_owner, &mut builder)?;
         let mut references = self.store_contents(repository, &mut builder, listing_bytes)?;
@@ -129,7 +140,13 @@ impl SnapshotDraft {
         Ok(Built { record, references, listing_bytes, names: self.names.len() as u64 })
     }
 
-    /// Returns whether the sorted draft has this path.
+    /// Returns the versions that the draft has of these files.
+    pub(super) fn versions_of(&self, files: &HashSet<FileId>) -> HashSet<(FileId, u64)> {
+        let contents = self.names.iter().filter_map(|name| name.content);
+        contents.filter(|content| files.contains(&content.file)).map(|content| (content.file, content.number)).collect()
+    }
+
+    /// Returns whether the arranged draft has this path.
     pub(super) fn has(&self, path: &StorePath) -> bool {
         self.find(path.as_bytes()).is_some()
     }
@@ -308,8 +325,8 @@ impl ListingSegments {
     }
 }
 
-/// Follows links to the name that is none, as far as they lead.
-fn linked_name<'a>(links: &'a BTreeMap<StorePath, StorePath>, target: &'a StorePath) -> &'a StorePath {
+/// Follows links (name to target) to the name that is none, as far as they lead.
+pub fn linked_name<'a>(links: &'a BTreeMap<StorePath, StorePath>, target: &'a StorePath) -> &'a StorePath {
     let mut name = target;
     for _ in 0..links.len() {
         let Some(next) = links.get(name) else { break };

@@ -17,7 +17,7 @@ const READ_BYTES: u64 = 1 << 20;
 /// Names handed over at a time.
 const LISTED_AT_ONCE: usize = 4096;
 
-/// The records of a listing, in the order of the paths.
+/// The records of a listing, in the order of the paths. Refuses one that is not as its facts say.
 pub(super) struct ListingReader<'a> {
     repository: &'a Repository,
     snapshot: &'a TreeSnapshot,
@@ -26,11 +26,17 @@ pub(super) struct ListingReader<'a> {
     used: usize,
     /// Of the listing, read.
     read: u64,
+    /// The last name.
+    last: Option<StorePath>,
+    names: u64,
+    /// Of the files so far (bytes).
+    content_bytes: u64,
 }
 
 impl<'a> ListingReader<'a> {
     pub fn of(repository: &'a Repository, snapshot: &'a TreeSnapshot) -> Self {
-        ListingReader { repository, snapshot, buffer: Vec::new(), used: 0, read: 0 }
+        let (buffer, last) = (Vec::new(), None);
+        ListingReader { repository, snapshot, buffer, used: 0, read: 0, last, names: 0, content_bytes: 0 }
     }
 
     pub fn next(&mut self) -> Result<Option<SnapshotEntry>> {
@@ -38,18 +44,50 @@ impl<'a> ListingReader<'a> {
             let rest = &self.buffer[self.used..];
             let is_over = self.read == self.snapshot.facts.listing_bytes;
             if rest.is_empty() && is_over {
-                return Ok(None);
+                return self.check_sums().map(|()| None);
             }
             let mut from = Reader::new("snapshot listing", rest);
             match SnapshotEntry::read(&mut from) {
                 Err(format::Error::Truncated { .. }) if !is_over => self.fill()?,
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(self.damaged(&error.to_string())),
                 Ok(name) => {
-                    self.used += rest.len() - from.rest().len();
+                    let used = rest.len() - from.rest().len();
+                    self.check(&name)?;
+                    self.used += used;
                     return Ok(Some(name));
                 }
             }
         }
+    }
+
+    /// Refuses a name that is not behind the last one, or more than the facts say.
+    fn check(&mut self, name: &SnapshotEntry) -> Result<()> {
+        if self.last.as_ref().is_some_and(|last| *last >= name.path) {
+            return Err(self.damaged("its names are not in order"));
+        }
+        let own = name.content.filter(|content| content.link_kind != LinkKind::Again);
+        self.last = Some(name.path.clone());
+        self.names += 1;
+        self.content_bytes = self.content_bytes.saturating_add(own.map_or(0, |content| content.size));
+        let facts = &self.snapshot.facts;
+        match self.names > facts.names || self.content_bytes > facts.content_bytes {
+            true => Err(self.damaged("it has more than the snapshot's facts say")),
+            false => Ok(()),
+        }
+    }
+
+    fn check_sums(&self) -> Result<()> {
+        let facts = &self.snapshot.facts;
+        match (self.names, self.content_bytes) == (facts.names, facts.content_bytes) {
+            true => Ok(()),
+            false => Err(self.damaged("it has less than the snapshot's facts say")),
+        }
+    }
+
+    fn damaged(&self, why: &str) -> Error {
+        let offset = self.read - (self.buffer.len() - self.used) as u64;
+        let why = format!("the snapshot's listing cannot be read: {why}");
+        Error::Damaged { path: self.snapshot.path(), offset, why }
     }
 
     fn fill(&mut self) -> Result<()> {
@@ -61,7 +99,7 @@ impl<'a> ListingReader<'a> {
         let record = &self.snapshot.record;
         let read = self.repository.version_reader(record).read_at(self.read, &mut self.buffer[kept..])?;
         if read as u64 != count {
-            return Err(format::Error::Corrupt { what: "snapshot listing", why: "it ends early".into() }.into());
+            return Err(self.damaged("it ends early"));
         }
         self.read += count;
         Ok(())
@@ -69,6 +107,13 @@ impl<'a> ListingReader<'a> {
 }
 
 impl TreeSnapshot {
+    /// Reads the whole listing; fails where it is not as the facts say.
+    pub(crate) fn check_listing(&self, repository: &Repository) -> Result<()> {
+        let mut records = ListingReader::of(repository, self);
+        while records.next()?.is_some() {}
+        Ok(())
+    }
+
     /// Returns the entry of a name as it was; directories above all names have no attributes of their own.
     pub fn entry(&self, repository: &Repository, path: &StorePath) -> Result<Option<FileEntry>> {
         let found = self.entries(repository)?.next(|name| name == path)?.map(|(_, entry)| entry);

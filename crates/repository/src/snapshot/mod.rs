@@ -4,17 +4,22 @@
 mod draft;
 mod forget;
 mod listing;
+mod stored;
+mod unfinished;
 mod vanished;
 
+use std::collections::BTreeSet;
+
 use format::{
-    Attributes, Change, FileId, FileKind, FileTime, FileTimes, SNAPSHOT_ATTRIBUTE, SNAPSHOT_DIRECTORY, SnapshotRecord,
-    StorePath, VersionRecord,
+    Attributes, Change, ContainerId, FileId, FileKind, FileTime, FileTimes, SNAPSHOT_ATTRIBUTE, SNAPSHOT_DIRECTORY,
+    SnapshotRecord, StorePath, VersionRecord,
 };
 use store::ClaimOwner;
 
-pub use self::draft::{DraftEntry, SnapshotDraft};
+pub use self::draft::{DraftEntry, SnapshotDraft, linked_name};
 pub use self::listing::SnapshotEntries;
-use crate::list::list_everything;
+pub use self::stored::{SnapshotDirectory, UnreadableSnapshot};
+pub use self::unfinished::UnfinishedList;
 use crate::{Error, Repository, Result};
 
 /// Behind a snapshot's name: the directory of files that left the place with it and have more versions than snapshots hold.
@@ -48,13 +53,27 @@ pub struct SnapshotOrigin {
     pub missing: u64,
     /// Directories, as places in the store, that could not be listed: what they have is not known.
     pub unlisted: Vec<StorePath>,
+    /// Lists that puts of these sources had left when this one began.
+    pub unfinished: Vec<UnfinishedList>,
+    /// The lists of its own commits.
+    pub own_lists: Vec<StorePath>,
 }
 
 /// A snapshot that was recorded.
 pub struct SnapshotReport {
     pub id: String,
-    /// Names that left the place.
-    pub removed: u64,
+    /// Names that left the place, in order.
+    pub removed: Vec<StorePath>,
+}
+
+impl SnapshotOrigin {
+    /// Returns the changes that drop the lists which this snapshot stands in for. Where it has not all names, an earlier put may
+    /// have listed those that it misses.
+    fn superseded_lists(&self) -> impl Iterator<Item = Change> {
+        let earlier = self.unfinished.iter().filter(|_| self.missing == 0).map(UnfinishedList::path);
+        let paths = earlier.chain(self.own_lists.iter().cloned());
+        paths.map(|path| Change::Remove { path, recursive: false })
+    }
 }
 
 /// Returns whether the path is in the directory that stores keep for their snapshots.
@@ -69,7 +88,7 @@ pub fn is_kept_file(path: &StorePath) -> bool {
 }
 
 /// Returns whether the path is that of a snapshot's own file.
-pub(crate) fn is_snapshot(path: &StorePath) -> bool {
+pub fn is_snapshot(path: &StorePath) -> bool {
     path.below(&directory()).is_some_and(|rest| !rest.is_empty() && !rest.contains(&b'/'))
 }
 
@@ -84,17 +103,6 @@ fn directory() -> StorePath {
 }
 
 impl TreeSnapshot {
-    fn read(path: &StorePath, entry: catalog::FileEntry) -> Result<Option<Self>> {
-        let Some(head) = entry.head else { return Ok(None) };
-        let facts = facts_of(&entry.attributes).map_err(|why: String| unreadable(path, &why))?;
-        let id = String::from_utf8_lossy(path.name()).into_owned();
-        if facts.listing_bytes + facts.content_bytes != head.record.size {
-            return Err(unreadable(path, "it is not as long as its facts say"));
-        }
-        let (file, attributes, record) = (entry.file, entry.attributes, head.record);
-        Ok(Some(TreeSnapshot { id, taken: attributes.times.modified, file, facts, record, attributes }))
-    }
-
     /// Returns the path of the snapshot's own file.
     pub fn path(&self) -> StorePath {
         own_path(self.id.as_bytes())
@@ -136,100 +144,89 @@ fn with_facts(attributes: Attributes, facts: &SnapshotRecord) -> Attributes {
     Attributes { extended: vec![(SNAPSHOT_ATTRIBUTE.to_vec(), facts.encode())], ..attributes }
 }
 
-fn unreadable(path: &StorePath, why: &str) -> Error {
-    let id = String::from_utf8_lossy(path.name()).into_owned();
-    let why = format!("the snapshot cannot be read: {why}; `thalweg forget STORE:: --snapshot {id}` drops it");
-    Error::Refused { path: path.to_string(), why }
-}
-
 fn sorted(mut tags: Vec<String>) -> Vec<String> {
     tags.sort();
     tags.dedup();
     tags
 }
 
-impl Repository {
-    /// Returns all snapshots, in the order in which they were recorded: clocks may be wrong.
-    pub fn snapshots(&self) -> Result<Vec<TreeSnapshot>> {
-        let mut snapshots = Vec::new();
-        if !exist(self)? {
-            return Ok(snapshots);
-        }
-        list_everything(self.catalog(), &directory(), false, |listed| {
-            for (path, entry) in listed {
-                snapshots.extend(TreeSnapshot::read(&path, entry)?);
-            }
-            Ok::<_, Error>(())
-        })?;
-        snapshots.sort_by_key(|snapshot| snapshot.file);
-        Ok(snapshots)
-    }
+/// Returns the attributes of a file with these facts.
+fn snapshot_attributes(taken: FileTime, facts: &SnapshotRecord) -> Attributes {
+    let times = FileTimes { modified: taken, ..FileTimes::default() };
+    with_facts(Attributes { mode: 0o600, times, ..Attributes::default() }, facts)
+}
 
+impl Repository {
     /// Records a snapshot under the first of these names that is free, and takes from its place the names that are no longer
     /// at the source.
     pub fn record_snapshot<E: From<Error>>(
         &self,
         claim_owner: ClaimOwner,
         mut draft: SnapshotDraft,
-        origin: SnapshotOrigin,
+        mut origin: SnapshotOrigin,
         mut id: impl FnMut() -> std::result::Result<String, E>,
     ) -> std::result::Result<SnapshotReport, E> {
-        let SnapshotOrigin { taken, host, mut sources, tags, missing, unlisted } = origin;
-        sources.sort();
+        origin.sources.sort();
         let built = draft.build(self, claim_owner)?;
         let facts = SnapshotRecord {
-            host,
-            sources,
-            tags: sorted(tags),
+            host: origin.host.clone(),
+            sources: origin.sources.clone(),
+            tags: sorted(std::mem::take(&mut origin.tags)),
             listing_bytes: built.listing_bytes,
             names: built.names,
             content_bytes: built.record.size - built.listing_bytes,
-            missing,
+            missing: origin.missing,
         };
-        let times = FileTimes { modified: taken, ..FileTimes::default() };
-        let attributes = with_facts(Attributes { mode: 0o600, times, ..Attributes::default() }, &facts);
-        let vanished = self.vanished(&draft, (&facts, &built.record), &unlisted)?;
+        let attributes = snapshot_attributes(origin.taken, &facts);
+        let vanished = self.vanished(&draft, &origin, Some(&built.record))?;
+        let mut id_drawn = id()?;
+        let mut changes = vanished.changes(&id_drawn, &attributes);
+        changes.extend(origin.superseded_lists());
+        let mut removed = Vec::new();
+        // Of a run that breaks off between them, older snapshots have these names, or the directory of removed files.
+        while changes.len() > MAX_CHANGES {
+            let rest = changes.split_off(MAX_CHANGES);
+            let first = std::mem::replace(&mut changes, rest);
+            removed.extend(self.commit_removing(claim_owner, None, first, &BTreeSet::new())?);
+        }
         loop {
-            let id = id()?;
             let write = Change::Write {
-                path: own_path(id.as_bytes()),
+                path: own_path(id_drawn.as_bytes()),
                 attributes: attributes.clone(),
                 version: built.record.clone(),
                 base: Some(None),
             };
-            let mut changes = vanished.changes(&id, &attributes);
-            let mut later = changes.split_off(changes.len().min(MAX_CHANGES));
-            let removed = match self.commit_removing(claim_owner, Some(write), changes, &built.references) {
-                Err(Error::Catalog(catalog::Error::HeadMoved { .. })) => continue,
-                done => done?,
-            };
-            let mut recorded = SnapshotReport { id, removed };
-            while !later.is_empty() {
-                let rest = later.split_off(later.len().min(MAX_CHANGES));
-                recorded.removed += self.commit_removing(claim_owner, None, later, &Default::default())?;
-                later = rest;
+            match self.commit_removing(claim_owner, Some(write), changes.clone(), &built.references) {
+                Err(Error::Catalog(catalog::Error::HeadMoved { .. })) => id_drawn = id()?,
+                done => {
+                    removed.extend(done?);
+                    return Ok(SnapshotReport { id: id_drawn, removed });
+                }
             }
-            return Ok(recorded);
         }
     }
 
-    /// Commits without the removals that others have made impossible meanwhile; returns how many were made.
+    /// Returns the names that would leave the place if these were all that is at the source.
+    pub fn names_to_remove(&self, mut draft: SnapshotDraft, mut origin: SnapshotOrigin) -> Result<Vec<StorePath>> {
+        origin.sources.sort();
+        draft.arrange();
+        let vanished = self.vanished(&draft, &origin, None)?;
+        Ok(removed_names(&vanished.changes("", &Attributes::default())))
+    }
+
+    /// Commits without the removals that others have made impossible meanwhile; returns the names that left the place.
     fn commit_removing(
         &self,
         claim_owner: ClaimOwner,
         write: Option<Change>,
         mut removals: Vec<Change>,
-        references: &std::collections::BTreeSet<format::ContainerId>,
-    ) -> Result<u64> {
+        references: &BTreeSet<ContainerId>,
+    ) -> Result<Vec<StorePath>> {
         for _ in 0..ATTEMPTS {
             let changes = write.iter().chain(&removals).cloned().collect();
             let refused = match self.commit(claim_owner, changes, references.clone(), Vec::new()) {
                 Err(Error::Catalog(catalog::Error::NotFound { path } | catalog::Error::Refused { path, .. })) => path,
-                done => {
-                    done?;
-                    let is_removal = |change: &&Change| !matches!(change, Change::Make { .. });
-                    return Ok(removals.iter().filter(is_removal).count() as u64);
-                }
+                done => return done.map(|_| removed_names(&removals)),
             };
             let before = removals.len();
             removals.retain(|change| {
@@ -241,4 +238,12 @@ impl Repository {
         }
         Err(Error::Failed("the place kept changing while its snapshot was recorded; run it again".into()))
     }
+}
+
+/// Returns the names that these changes take from a place, in the order of the paths.
+fn removed_names(changes: &[Change]) -> Vec<StorePath> {
+    let names = changes.iter().filter(|change| matches!(change, Change::Remove { .. } | Change::Rename { .. }));
+    let mut names: Vec<StorePath> = names.map(Change::path).filter(|path| !is_reserved(path)).cloned().collect();
+    names.sort();
+    names
 }

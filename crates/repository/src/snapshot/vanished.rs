@@ -1,13 +1,14 @@
-//! Names that the snapshots before have and this one has not: they leave the place, unless others wrote there since.
+//! Names that earlier puts of the same sources made and this one has not found there: they leave the place, unless others
+//! wrote there since.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use catalog::FileEntry;
-use format::{Attributes, Change, FileKind, SnapshotEntry, SnapshotRecord, StorePath, VersionRecord};
+use format::{Attributes, Change, FileId, FileKind, SnapshotEntry, StorePath, VersionId, VersionRecord};
 
 use super::draft::SnapshotDraft;
 use super::listing::ListingReader;
-use super::{REMOVED, own_path};
+use super::{REMOVED, SnapshotOrigin, TreeSnapshot, own_path};
 use crate::list::list_everything;
 use crate::repair::is_damage;
 use crate::{Error, Repository, Result};
@@ -17,83 +18,149 @@ use crate::{Error, Repository, Result};
 pub(super) struct Removals {
     /// Names of which nothing is lost.
     removed: Vec<StorePath>,
-    /// Files with versions that no snapshot may hold.
+    /// The last names of files with versions that no snapshot may hold.
     moved: Vec<StorePath>,
     /// Empty then; those below come first.
     directories: Vec<StorePath>,
 }
 
+/// A name as an earlier put made it.
+struct MadeName {
+    kind: FileKind,
+    /// Of a symlink.
+    target: Vec<u8>,
+    content: MadeContent,
+}
+
+/// Which contents of a file were that put's.
+enum MadeContent {
+    /// This version, which a snapshot holds.
+    Held(VersionId),
+    /// What was committed by then (nanoseconds since 1970), with this digest if it was written under the name.
+    Listed { committed_ns: i64, digest: Option<[u8; 32]> },
+}
+
+/// The names that earlier puts made and the source no longer has.
+struct Candidates {
+    by_path: BTreeMap<StorePath, Vec<MadeName>>,
+    /// When unfinished puts of these sources committed: what was written then is theirs, under any name.
+    commits: HashSet<i64>,
+}
+
+/// A file's name in the place that is to go.
+struct Leaving {
+    path: StorePath,
+    head: VersionId,
+    /// Of the file, all its names.
+    links: u64,
+    is_held: bool,
+}
+
 impl Repository {
-    /// Finds the names that earlier snapshots of these sources have, back to the last one that is whole, and that the place
-    /// still has as they were.
+    /// Finds the names that earlier puts of these sources made, and that the place still has as they were. `record` is that of the
+    /// new snapshot.
     pub(super) fn vanished(
         &self,
         draft: &SnapshotDraft,
-        (facts, record): (&SnapshotRecord, &VersionRecord),
-        unlisted: &[StorePath],
+        origin: &SnapshotOrigin,
+        record: Option<&VersionRecord>,
     ) -> Result<Removals> {
-        let mut before = BTreeMap::new();
-        for snapshot in self.snapshots()?.iter().rev() {
-            if !snapshot.is_of_series(&facts.host, &facts.sources) {
+        let commits = origin.unfinished.iter().map(|list| list.committed_ns).collect();
+        let mut candidates = Candidates { by_path: BTreeMap::new(), commits };
+        for list in &origin.unfinished {
+            let content = |name: &SnapshotEntry| MadeContent::Listed {
+                committed_ns: list.committed_ns,
+                digest: name.content.as_ref().and_then(|content| content.digest),
+            };
+            self.add_names(&list.names, (draft, origin), &content, &mut candidates)?;
+        }
+        // Back to the last one that is whole.
+        for snapshot in self.snapshots()?.readable.iter().rev() {
+            if !snapshot.is_of_series(&origin.host, &origin.sources) {
                 continue;
             }
+            let is_whole = snapshot.facts.missing == 0;
             // The same tree: most nights of most sources.
-            if snapshot.record == *record && snapshot.facts.missing == 0 {
-                break;
+            if !(is_whole && record == Some(&snapshot.record)) {
+                self.add_names(snapshot, (draft, origin), &held, &mut candidates)?;
             }
-            let mut records = ListingReader::of(self, snapshot);
-            // Of a listing that is damaged the rest is not known: those names stay.
-            while let Some(name) = next_readable(&mut records)? {
-                let is_in_place = facts.sources.iter().any(|(_, target)| name.path.is_within(target));
-                let is_known = !unlisted.iter().any(|directory| name.path.is_within(directory));
-                if is_in_place && is_known && !draft.has(&name.path) {
-                    before.entry(name.path.clone()).or_insert(name);
-                }
-            }
-            if snapshot.facts.missing == 0 {
+            if is_whole {
                 break;
             }
         }
-        self.present(before)
+        self.still_there(candidates, draft)
+    }
+
+    /// Adds the names of a listing that are not at the source. Of a listing that is damaged the rest is not known: those names
+    /// stay.
+    fn add_names(
+        &self,
+        snapshot: &TreeSnapshot,
+        (draft, origin): (&SnapshotDraft, &SnapshotOrigin),
+        content: &dyn Fn(&SnapshotEntry) -> MadeContent,
+        candidates: &mut Candidates,
+    ) -> Result<()> {
+        let mut records = ListingReader::of(self, snapshot);
+        while let Some(name) = next_readable(&mut records)? {
+            let is_in_place = origin.sources.iter().any(|(_, target)| name.path.is_within(target));
+            let is_known = !origin.unlisted.iter().any(|directory| name.path.is_within(directory));
+            if is_in_place && is_known && !draft.has(&name.path) {
+                let content = content(&name);
+                let SnapshotEntry { path, attributes: Attributes { kind, target, .. }, .. } = name;
+                candidates.by_path.entry(path).or_default().push(MadeName { kind, target, content });
+            }
+        }
+        Ok(())
     }
 
     /// Keeps the names that are what they were.
-    fn present(&self, before: BTreeMap<StorePath, SnapshotEntry>) -> Result<Removals> {
-        let mut by_directory = BTreeMap::<StorePath, Vec<SnapshotEntry>>::new();
-        for name in before.into_values() {
-            by_directory.entry(name.path.parent().unwrap_or_default()).or_default().push(name);
+    fn still_there(&self, mut candidates: Candidates, draft: &SnapshotDraft) -> Result<Removals> {
+        let mut by_directory = BTreeMap::<StorePath, Vec<(StorePath, Vec<MadeName>)>>::new();
+        for (path, made) in std::mem::take(&mut candidates.by_path) {
+            by_directory.entry(path.parent().unwrap_or_default()).or_default().push((path, made));
         }
-        let (mut vanished, mut going) = (Removals::default(), HashSet::new());
-        let mut directories = Vec::new();
+        let (mut removals, mut found, mut directories) = (Removals::default(), Vec::new(), Vec::new());
         for (directory, names) in by_directory {
-            let children = self.children(&directory)?;
-            for name in names {
-                let Some(entry) = children.get(&name.path) else { continue };
-                match &name.content {
-                    _ if entry.attributes.kind != name.attributes.kind => continue,
-                    None if name.attributes.kind == FileKind::Directory => directories.push(name.path),
-                    None if entry.attributes.target != name.attributes.target => continue,
-                    None => vanished.removed.push(name.path),
-                    Some(content) => match entry.head_id() {
-                        Some(head) if head.file == content.file && head.number == content.number => {
-                            let has_others = head.number > 1;
-                            if has_others { &mut vanished.moved } else { &mut vanished.removed }.push(name.path);
-                        }
-                        _ => continue,
-                    },
+            let mut children = self.children(&directory)?;
+            for (path, made) in names {
+                let Some(entry) = children.remove(&path) else { continue };
+                let mut same_kind = made.iter().filter(|made| made.kind == entry.attributes.kind).peekable();
+                match entry.attributes.kind {
+                    _ if same_kind.peek().is_none() => {}
+                    FileKind::Directory => directories.push(path),
+                    FileKind::Symlink if same_kind.any(|made| made.target == entry.attributes.target) => {
+                        removals.removed.push(path)
+                    }
+                    FileKind::Symlink => {}
+                    FileKind::Regular => found.push((path, entry, made)),
                 }
             }
         }
-        going.extend(vanished.removed.iter().chain(&vanished.moved).cloned());
+        let files: HashSet<FileId> = found.iter().map(|(_, entry, _)| entry.file).collect();
+        let in_draft = draft.versions_of(&files);
+        let leaving = found.into_iter().filter_map(|(path, entry, made)| {
+            let head = entry.head_id()?;
+            let is_held = made.iter().any(|made| made.holds(head));
+            let is_ours =
+                is_held || candidates.has_written(&entry, &made) || in_draft.contains(&(head.file, head.number));
+            is_ours.then_some(Leaving { path, head, links: entry.links, is_held })
+        });
+        removals.add_files(leaving.collect());
+        self.add_emptied(directories, &mut removals)?;
+        Ok(removals)
+    }
+
+    fn add_emptied(&self, mut directories: Vec<StorePath>, removals: &mut Removals) -> Result<()> {
+        let mut going: HashSet<StorePath> = removals.removed.iter().chain(&removals.moved).cloned().collect();
         // Those below come behind those above in order.
         directories.sort();
         for directory in directories.into_iter().rev() {
             if self.children(&directory)?.keys().all(|child| going.contains(child)) {
                 going.insert(directory.clone());
-                vanished.directories.push(directory);
+                removals.directories.push(directory);
             }
         }
-        Ok(vanished)
+        Ok(())
     }
 
     fn children(&self, directory: &StorePath) -> Result<BTreeMap<StorePath, FileEntry>> {
@@ -111,14 +178,56 @@ impl Repository {
     }
 }
 
+fn held(name: &SnapshotEntry) -> MadeContent {
+    let (file, number) = name.content.as_ref().map_or_else(Default::default, |content| (content.file, content.number));
+    MadeContent::Held(VersionId { file, number })
+}
+
 fn next_readable(records: &mut ListingReader) -> Result<Option<SnapshotEntry>> {
     match records.next() {
-        Err(error) if is_damage(&error) => Ok(None),
+        Err(error) if is_damage(&error) || matches!(error, Error::Damaged { .. }) => Ok(None),
         next => next,
     }
 }
 
+impl MadeName {
+    /// Returns whether a snapshot has this version under the name.
+    fn holds(&self, head: VersionId) -> bool {
+        matches!(self.content, MadeContent::Held(held) if held == head)
+    }
+}
+
+impl Candidates {
+    /// Returns whether unfinished puts wrote what the name has: they listed it, and nobody has written since, or they wrote it
+    /// through another name of the file.
+    fn has_written(&self, entry: &FileEntry, made: &[MadeName]) -> bool {
+        let Some(head) = &entry.head else { return false };
+        let mut is_written_here = false;
+        for made in made {
+            if let MadeContent::Listed { committed_ns, digest } = made.content {
+                let is_same = digest.is_none() || digest == head.record.content;
+                if is_same && head.committed_ns <= committed_ns {
+                    return true;
+                }
+                is_written_here |= committed_ns == head.committed_ns;
+            }
+        }
+        !is_written_here && self.commits.contains(&head.committed_ns)
+    }
+}
+
 impl Removals {
+    /// A file that keeps a name in the place loses nothing; of others the versions that no snapshot holds are kept.
+    fn add_files(&mut self, leaving: Vec<Leaving>) {
+        let mut leaving_names = HashMap::<FileId, u64>::new();
+        leaving.iter().for_each(|name| *leaving_names.entry(name.head.file).or_default() += 1);
+        for Leaving { path, head, links, is_held } in leaving {
+            let keeps_a_name = links > leaving_names[&head.file];
+            let is_lossless = keeps_a_name || (is_held && head.number == 1);
+            if is_lossless { &mut self.removed } else { &mut self.moved }.push(path);
+        }
+    }
+
     /// Returns the changes, for the snapshot of this name: `attributes` are its own.
     pub fn changes(&self, id: &str, attributes: &Attributes) -> Vec<Change> {
         let mut changes = Vec::new();

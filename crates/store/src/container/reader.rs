@@ -37,6 +37,16 @@ enum Blocks {
     Believed,
 }
 
+/// Returns the header of a file that is another container's, or another store's: somebody copied it there. None where the
+/// header is the container's own, or cannot be read.
+pub fn foreign_header(file: &dyn File, store: StoreId, container: ContainerId) -> Result<Option<ContainerHeader>> {
+    if file.length()? < CONTAINER_HEADER_BYTES as u64 {
+        return Ok(None);
+    }
+    let header = ContainerHeader::decode(&file.read(0, CONTAINER_HEADER_BYTES)?).ok();
+    Ok(header.filter(|header| header.store != store || header.container != container))
+}
+
 /// Returns the length of the file.
 fn check_header(file: &dyn File, store: StoreId, container: ContainerId) -> Result<u64> {
     let length = file.length()?;

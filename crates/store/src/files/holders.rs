@@ -11,6 +11,11 @@ pub fn by_holders(file: &File) -> String {
     if holders.is_empty() { String::new() } else { format!(" by {}", holders.join(", ")) }
 }
 
+/// Whether the kernel names another process than this one that holds a lock on the file.
+pub fn is_held_elsewhere(file: &File) -> bool {
+    holders(file).into_iter().any(|process| process != std::process::id())
+}
+
 /// Returns the processes that took locks on the file, as far as they are visible from here.
 fn holders(file: &File) -> Vec<u32> {
     let (Ok(found), Ok(locks)) = (file.metadata(), read_to_string("/proc/locks")) else { return Vec::new() };

@@ -48,6 +48,12 @@ impl LocalStore {
         self.shared.files.open(&file_name(physical))?.length()
     }
 
+    /// Returns the header of a file that bears this number and is another container's, or another store's.
+    pub fn foreign_header(&self, physical: ContainerId) -> Result<Option<ContainerHeader>> {
+        let file = self.shared.files.open(&file_name(physical))?;
+        container::foreign_header(&*file, self.shared.store, physical)
+    }
+
     /// Reads the container's index from its file again; a container of this process without what is not yet written.
     /// `Corrupt` when not even its header can be read.
     pub fn index(&self, physical: ContainerId) -> Result<Arc<ContainerIndex>> {

@@ -5,11 +5,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use format::{FRAME_HEADER_BYTES, FrameHeader, SessionId};
+use format::SessionId;
 
 use super::reduce::{self, Whole};
 use super::window::{FRAME_BYTES, Payload, Window};
 use crate::message::{Extent, Request};
+use crate::node_connection::head;
 
 /// Extents in one frame at most.
 const MAX_EXTENTS: usize = 4096;
@@ -143,17 +144,14 @@ impl Frame {
                 }
             }
         };
-        head(&request, number, self.payload())
+        head(&request, number, &[self.payload()])
     }
 }
 
-/// Returns header and body of a request; the payload is sent from where it lies.
-pub(super) fn head(request: &Request, number: u64, payload: &[u8]) -> Vec<u8> {
-    let body = request.encode();
-    let mut head = Vec::with_capacity(FRAME_HEADER_BYTES + body.len());
-    head.extend_from_slice(&FrameHeader::new(request.kind(), number, &body, payload).encode());
-    head.extend_from_slice(&body);
-    head
+impl AsRef<[u8]> for Frame {
+    fn as_ref(&self) -> &[u8] {
+        self.payload()
+    }
 }
 
 #[cfg(test)]

@@ -5,20 +5,18 @@
 //! file fails, and stays failed.
 //!
 //! From above: [`Client`] → [`File`] → session (where bytes go) → send queue (bytes in order) → stream (what a connection
-//! must bring) → connection (the socket) → reactor (the threads).
+//! must bring) → stream connection (a stream as its thread drives it) → reactor (the threads), over `NodeConnection` (the
+//! socket).
 
 mod background;
 mod closing;
-mod connection;
 mod digest_offers;
 mod failed_files;
 mod file;
 mod frame;
-mod incoming;
 mod names;
 mod oneshot;
 mod operation;
-mod outgoing;
 mod piece;
 mod process;
 mod reactor;
@@ -28,8 +26,8 @@ mod send_queue;
 mod session;
 mod session_status;
 mod settings;
-mod socket;
 mod stream;
+mod stream_connection;
 #[cfg(test)]
 mod tests;
 mod ticket;

@@ -10,14 +10,15 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::connection::Connection;
 use super::reduce::Reducer;
 use super::secrets::Secrets;
 use super::send_queue::SendQueue;
 use super::stream::{Stream, Streams};
+use super::stream_connection::StreamConnection;
 use super::waker::Waker;
 use super::window::Window;
 use crate::handshake::ClientIdentity;
+use crate::node_connection::STOPPED;
 use crate::signals::without_signals;
 use crate::{Error, Result};
 
@@ -29,8 +30,6 @@ const IDLE: Duration = Duration::from_millis(2);
 const TROUBLED_INTERVAL: Duration = Duration::from_millis(10);
 /// How often nodes with outstanding requests are checked.
 const WATCHED: Duration = Duration::from_millis(250);
-/// A thread that wakes this much later than planned was stopped, and did not wait.
-const STOPPED: Duration = Duration::from_secs(1);
 
 /// An I/O thread as its callers see it.
 pub(super) struct Thread {
@@ -89,12 +88,12 @@ pub(super) fn start(
 }
 
 fn drive(thread: &Thread, context: &IoContext, copy_on: impl Fn() -> bool) {
-    let mut connections: Vec<Connection> = Vec::new();
+    let mut connections: Vec<StreamConnection> = Vec::new();
     let mut is_copying = false;
     while !thread.stop.load(Ordering::SeqCst) {
         thread.waker.falling_asleep();
         let adopted = std::mem::take(&mut *thread.inbox.lock().expect("pushing a stream does not panic"));
-        connections.extend(adopted.into_iter().map(Connection::new));
+        connections.extend(adopted.into_iter().map(StreamConnection::new));
         let now = Instant::now();
         connections.iter_mut().for_each(|connection| connection.step(context, now));
         let planned = timeout(context, &connections, is_copying);
@@ -124,7 +123,7 @@ enum Wakeup {
 }
 
 /// Sleeps until a socket, a caller or the clock needs attention.
-fn sleep(thread: &Thread, connections: &[Connection], planned: Option<Duration>) -> Wakeup {
+fn sleep(thread: &Thread, connections: &[StreamConnection], planned: Option<Duration>) -> Wakeup {
     let mut polled = vec![PollFd::from_borrowed_fd(thread.waker.fd(), PollFlags::IN)];
     let mut of = Vec::with_capacity(connections.len());
     for (index, connection) in connections.iter().enumerate() {
@@ -143,17 +142,17 @@ fn sleep(thread: &Thread, connections: &[Connection], planned: Option<Duration>)
     Wakeup::Of((0..of.len()).filter(has_news).map(|index| of[index]).collect())
 }
 
-fn timeout(context: &IoContext, connections: &[Connection], is_copying: bool) -> Option<Duration> {
+fn timeout(context: &IoContext, connections: &[StreamConnection], is_copying: bool) -> Option<Duration> {
     if connections.iter().any(|connection| !connection.stream.unsealed().is_empty()) {
         return Some(IDLE);
     }
-    if is_copying || connections.iter().any(Connection::is_troubled) {
+    if is_copying || connections.iter().any(StreamConnection::is_troubled) {
         return Some(TROUBLED_INTERVAL);
     }
     connections.iter().any(|connection| connection.is_watched(context)).then_some(WATCHED)
 }
 
-fn seal_idle_frames(connection: &Connection) {
+fn seal_idle_frames(connection: &StreamConnection) {
     connection.stream.unsealed().iter().for_each(SendQueue::seal_if_idle);
 }
 

@@ -13,6 +13,16 @@ pub enum Reduction {
     Auto,
 }
 
+impl Reduction {
+    /// The words of the variable and of `thalweg run --reduce`.
+    pub const NAMES: [&str; 3] = ["node", "client", "auto"];
+
+    fn named(name: &str) -> Option<Self> {
+        let all = [Reduction::Node, Reduction::Client, Reduction::Auto];
+        Self::NAMES.iter().zip(all).find(|(known, _)| **known == name).map(|(_, reduction)| reduction)
+    }
+}
+
 /// When a commit counts as done for the program (rule 8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledge {
@@ -20,6 +30,16 @@ pub enum Acknowledge {
     Received,
     /// When the version is there.
     Durable,
+}
+
+impl Acknowledge {
+    /// The words of the variable and of `thalweg run --ack`.
+    pub const NAMES: [&str; 2] = ["received", "durable"];
+
+    fn named(name: &str) -> Option<Self> {
+        let all = [Acknowledge::Received, Acknowledge::Durable];
+        Self::NAMES.iter().zip(all).find(|(known, _)| **known == name).map(|(_, acknowledge)| acknowledge)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -75,33 +95,34 @@ impl Settings {
 
     /// Refuses a variable with a value that has no meaning.
     pub fn from_environment() -> Result<Self, OpenError> {
+        let transport = Settings::transport_from_environment()?;
+        Ok(Settings {
+            nodes: addresses(&text("THALWEG_NODES")?),
+            job: name("THALWEG_JOB")?,
+            application: name("THALWEG_APPLICATION")?,
+            reduction: choice("THALWEG_REDUCE", &Reduction::NAMES, Reduction::named)?.unwrap_or(transport.reduction),
+            acknowledge: choice("THALWEG_ACK", &Acknowledge::NAMES, Acknowledge::named)?
+                .unwrap_or(transport.acknowledge),
+            credentials: Credentials::of_environment().map_err(|error| OpenError::Configuration(error.to_string()))?,
+            job_credentials: Credentials::of_job().map_err(|error| OpenError::Configuration(error.to_string()))?,
+            ..transport
+        })
+    }
+
+    /// Reads only what `thalweg run` passes on to its program as it is: streams, window, timeout and stripe length.
+    pub fn transport_from_environment() -> Result<Self, OpenError> {
         let default = Settings::default();
         let stripe_bytes = number("THALWEG_STRIPE_BYTES", STRIPE_UNIT_BYTES..=1 << 40)?.unwrap_or(default.stripe_bytes);
         if !stripe_bytes.is_multiple_of(STRIPE_UNIT_BYTES) {
             return refuse("THALWEG_STRIPE_BYTES", &stripe_bytes.to_string(), "a multiple of 65536");
         }
         Ok(Settings {
-            nodes: addresses(&text("THALWEG_NODES")?),
             streams: number("THALWEG_STREAMS", 1..=8)?.map_or(default.streams, |streams| streams as u32),
             window_bytes: number("THALWEG_WINDOW_MIB", MIN_WINDOW_MIB..=1 << 20)?
                 .map_or(default.window_bytes, |mib| (mib as usize) << 20),
             timeout: number("THALWEG_TIMEOUT_S", 1..=1 << 20)?.map_or(default.timeout, Duration::from_secs),
             stripe_bytes,
-            job: name("THALWEG_JOB")?,
-            application: name("THALWEG_APPLICATION")?,
-            reduction: match text("THALWEG_REDUCE")?.as_str() {
-                "" | "node" => Reduction::Node,
-                "client" => Reduction::Client,
-                "auto" => Reduction::Auto,
-                other => return refuse("THALWEG_REDUCE", other, "node, client or auto"),
-            },
-            acknowledge: match text("THALWEG_ACK")?.as_str() {
-                "" | "durable" => Acknowledge::Durable,
-                "received" => Acknowledge::Received,
-                other => return refuse("THALWEG_ACK", other, "received or durable"),
-            },
-            credentials: Credentials::of_environment().map_err(|error| OpenError::Configuration(error.to_string()))?,
-            job_credentials: Credentials::of_job().map_err(|error| OpenError::Configuration(error.to_string()))?,
+            ..default
         })
     }
 }
@@ -127,6 +148,15 @@ fn number(variable: &str, range: std::ops::RangeInclusive<u64>) -> Result<Option
     match text.parse() {
         Ok(number) if range.contains(&number) => Ok(Some(number)),
         _ => refuse(variable, &text, &format!("a number from {} to {}", range.start(), range.end())),
+    }
+}
+
+/// Returns the word's meaning; none where the variable is empty or not set.
+fn choice<T>(variable: &str, names: &[&str], named: fn(&str) -> Option<T>) -> Result<Option<T>, OpenError> {
+    let text = text(variable)?;
+    match named(&text) {
+        None if !text.is_empty() => refuse(variable, &text, &names.join(" or ")),
+        meant => Ok(meant),
     }
 }
 

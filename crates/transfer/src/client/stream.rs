@@ -16,6 +16,7 @@ use super::oneshot::Completion;
 use super::reactor::Thread;
 use super::send_queue::{MAX_TIMEOUTS_ALIVE, SendQueue};
 use crate::message::Request;
+use crate::node_connection::{LAST_HANDSHAKE_NUMBER, head};
 
 /// Read requests in flight to a node at a time over one stream.
 const READS_IN_FLIGHT: usize = 8;
@@ -54,7 +55,7 @@ impl Streams {
                 address: address.to_owned(),
                 index,
                 thread: thread.clone(),
-                state: Mutex::default(),
+                state: Mutex::new(State { last_number: LAST_HANDSHAKE_NUMBER, ..State::default() }),
                 reach_changed: Condvar::new(),
             });
             thread.adopt(stream.clone());
@@ -310,7 +311,7 @@ impl Stream {
                 if ask.is_read() && state.reads_in_flight >= READS_IN_FLIGHT {
                     return Next::Nothing;
                 }
-                (Next::Request { head: super::frame::head(&ask.request, number, &[]) }, ask.is_read() as usize)
+                (Next::Request { head: head(&ask.request, number, &[]) }, ask.is_read() as usize)
             }
         };
         state.unsent = number + 1;

@@ -103,7 +103,7 @@ impl Remote {
     ) -> Result<Self> {
         let identity = ClientIdentity::nameless(client);
         Self::connect_by(credentials.into(), address, identity, |address, hello, credentials| {
-            PooledConnection::open_within((timeout, timeout), address, hello, credentials)
+            PooledConnection::open_within(timeout, address, hello, credentials)
         })
     }
 

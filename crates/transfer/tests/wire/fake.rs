@@ -90,11 +90,11 @@ impl Service for Shared {
         }
         let welcome = Reply::Welcome { settings: Fake::settings().to_text(), incarnation: self.0.incarnation };
         *self.0.store.lock().unwrap().connections.entry(hello.client).or_default() += 1;
-        Ok((welcome, Box::new(Seat { fake: self.0.clone(), client: hello.client, outbox, waiting: Vec::new() })))
+        Ok((welcome, Box::new(FakeHandler { fake: self.0.clone(), client: hello.client, outbox, waiting: Vec::new() })))
     }
 }
 
-struct Seat {
+struct FakeHandler {
     fake: Arc<Fake>,
     client: u64,
     outbox: ClientSender,
@@ -102,7 +102,7 @@ struct Seat {
     waiting: Vec<Replier>,
 }
 
-impl Handler for Seat {
+impl Handler for FakeHandler {
     fn handle(&mut self, request: Request, payload: Vec<u8>, replier: Replier) {
         if matches!(request, Request::Checkpoint { .. } | Request::Lock { .. }) {
             self.fake.asked.fetch_add(1, Ordering::SeqCst);
@@ -196,7 +196,7 @@ impl Handler for Seat {
     }
 }
 
-impl Seat {
+impl FakeHandler {
     fn await_claims(&self, claimant: Claimant, fingerprints: Vec<Fingerprint>, replier: Replier) {
         let fake = self.fake.clone();
         thread::spawn(move || {

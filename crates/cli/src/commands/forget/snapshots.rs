@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use repository::{Repository, TreeSnapshot};
+use repository::{SnapshotDirectory, TreeSnapshot};
 use serde_json::json;
 
 use super::access;
@@ -13,7 +13,7 @@ use crate::opening::open_store;
 use crate::output::Output;
 use crate::shown;
 use crate::snapshot_retention::{Candidate, SnapshotRetention};
-use crate::snapshots::{check_place, choose};
+use crate::snapshots::{check_place, choose, name_unreadable};
 
 pub fn by_name(location: &Location, names: &[String], is_dry_run: bool, output: &Output) -> anyhow::Result<()> {
     let repository = open_store(&location.store, access(is_dry_run))?;
@@ -53,13 +53,18 @@ pub fn by_rules(
     output: &Output,
 ) -> anyhow::Result<()> {
     let repository = open_store(&location.store, access(is_dry_run))?;
-    let (dropped, kept) = divide(&repository, location, rules)?;
+    let found = repository.snapshots()?;
+    name_unreadable(&found, output);
+    let (dropped, kept) = divide(found, location, rules);
     if !is_dry_run && !dropped.is_empty() {
         commit_names(&repository, repository.without_snapshots(&dropped)?)?;
     }
     repository.close()?;
     if is_dry_run && !output.is_json() {
         dropped.iter().try_for_each(|snapshot| output.line(snapshots::line(snapshot)))?;
+    }
+    if dropped.is_empty() && kept.is_empty() {
+        output.note(format_args!("{location}: no snapshot is of this place alone; `thalweg snapshots` lists all"));
     }
     let verb = if is_dry_run { "would forget" } else { "forgot" };
     let count = shown::count(dropped.len() as u64, "snapshot");
@@ -71,12 +76,12 @@ pub fn by_rules(
 
 /// Returns the snapshots of the place that go, and those that stay: the rules are about each tree by itself.
 fn divide(
-    repository: &Repository,
+    found: SnapshotDirectory,
     location: &Location,
     rules: &SnapshotRetention,
-) -> anyhow::Result<(Vec<TreeSnapshot>, Vec<TreeSnapshot>)> {
+) -> (Vec<TreeSnapshot>, Vec<TreeSnapshot>) {
     let mut trees = BTreeMap::<_, Vec<TreeSnapshot>>::new();
-    for snapshot in repository.snapshots()? {
+    for snapshot in found.readable {
         // Not those of a tree of which the place is only a part.
         if snapshot.facts.sources.iter().all(|(_, target)| target.is_within(&location.path)) {
             let tree = (snapshot.facts.host.clone(), snapshot.facts.sources.clone());
@@ -91,7 +96,7 @@ fn divide(
             if stays { &mut kept } else { &mut dropped }.push(snapshot);
         }
     }
-    Ok((dropped, kept))
+    (dropped, kept)
 }
 
 fn candidate(snapshot: &TreeSnapshot) -> Candidate<'_> {

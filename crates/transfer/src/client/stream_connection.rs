@@ -1,9 +1,9 @@
-//! A stream as its thread drives it: connecting, greeting, attaching send queues, sending the log, taking answers.
+//! A stream as its thread drives it: connecting, attaching send queues, sending the log, taking answers.
 //!
 //! After every (re)connection the order is Hello, then Attach for each send queue, then the log from its beginning. The
 //! thread holds no lock while it calls completions or moves send queues.
 
-mod greeting;
+mod connecting;
 mod watching;
 
 use std::collections::{HashMap, VecDeque};
@@ -15,33 +15,26 @@ use rustix::event::PollFlags;
 
 use self::watching::UNGREETED;
 use super::digest_offers::DigestOffers;
-use super::frame::{self, Content, Frame};
-use super::incoming::{Incoming, ReceivedFrame};
+use super::frame::{Content, Frame};
 use super::oneshot::Answer;
-use super::outgoing::{Bulk, Outgoing};
 use super::reactor::IoContext;
 use super::reduce;
 use super::send_queue::SendQueue;
-use super::socket::Socket;
 use super::stream::{AnswerTarget, Next, Reach, Stream};
 use crate::Error;
 use crate::back_off::BackOff;
-use crate::handshake::Handshake;
-use crate::liveness::Liveness;
 use crate::message::{Failure, FailureKind, Reply, Request};
+use crate::node_connection::{Bulk, Disconnect, Event, NodeConnection, head};
 use crate::resolve::Resolution;
-use crate::tls::TlsRefusal;
 
 const FIRST_BACK_OFF: Duration = Duration::from_millis(10);
 const MAX_BACK_OFF: Duration = Duration::from_millis(250);
-/// Most bytes received before other streams have their turn.
-const TURN_BYTES: usize = 4 << 20;
 
-pub(super) struct Connection {
+pub(super) struct StreamConnection {
     pub stream: Arc<Stream>,
     phase: Phase,
-    incoming: Incoming,
-    outgoing: Outgoing,
+    /// What the node said in its Welcome.
+    peer: Option<PeerNode>,
     /// Send queues whose `Attach` is not answered; nothing else is sent meanwhile.
     attaching: HashMap<u64, Arc<SendQueue>>,
     /// Frames of which the node wants more, and the messages that carry it, until they are answered.
@@ -54,11 +47,9 @@ pub(super) struct Connection {
     attempt: usize,
     /// Since when the node has not answered anything, and why.
     trouble: Option<(Instant, String)>,
-    /// When the connection at hand, or its greeting, was begun.
+    /// When the attempt at hand was begun.
     begun: Option<Instant>,
-    /// While connected: what arrives from the node says of it.
-    node: Liveness,
-    /// When that was last checked, and when the connection began.
+    /// When the node's liveness was last checked, and when the connection began.
     watched: Instant,
     welcomed: Instant,
     said_alive: Instant,
@@ -80,9 +71,8 @@ enum Phase {
         until: Instant,
     },
     Resolving(Resolution),
-    Connecting(Socket),
-    Greeting(Socket, Handshake),
-    Ready(Socket, PeerNode),
+    /// Connecting, greeting or welcome.
+    Open(Box<NodeConnection>),
 }
 
 /// The content of the node's Welcome.
@@ -91,27 +81,12 @@ struct PeerNode {
     settings: Option<format::Settings>,
 }
 
-/// Why a connection is given up, and whether it is made again.
-enum Disconnect {
-    /// It is made again.
-    ForNow(String),
-    /// The peer refuses this process or does not speak our protocol, and will not later either.
-    ForGood(Error),
-}
-
-impl<E: std::fmt::Display> From<E> for Disconnect {
-    fn from(error: E) -> Self {
-        Disconnect::ForNow(error.to_string())
-    }
-}
-
-impl Connection {
+impl StreamConnection {
     pub fn new(stream: Arc<Stream>) -> Self {
-        Connection {
+        StreamConnection {
             stream,
             phase: Phase::Idle,
-            incoming: Incoming::default(),
-            outgoing: Outgoing::default(),
+            peer: None,
             attaching: HashMap::new(),
             wanting: VecDeque::new(),
             following: HashMap::new(),
@@ -121,7 +96,6 @@ impl Connection {
             attempt: 0,
             trouble: None,
             begun: None,
-            node: Liveness::begin(Instant::now()),
             watched: Instant::now(),
             welcomed: Instant::now(),
             said_alive: Instant::now(),
@@ -135,16 +109,16 @@ impl Connection {
         match &self.phase {
             Phase::Idle if self.stream.has_work() => self.connect(context, now),
             Phase::Waiting { until } if now >= *until => self.connect(context, now),
-            Phase::Ready(..) => {
+            Phase::Open(node) if node.is_welcome() => {
                 if let Err(broken) = self.send(context, now) {
                     self.broke(broken, context, now);
                 }
             }
             _ => {}
         }
-        match self.phase {
+        match &self.phase {
             Phase::Idle => {}
-            Phase::Ready(..) => self.watch(context, now),
+            Phase::Open(node) if node.is_welcome() => self.watch(context, now),
             _ => {
                 self.give_up_attempt(context, now);
                 self.fail_waiting(context, now);
@@ -154,56 +128,54 @@ impl Connection {
 
     /// Returns the socket and the events to poll for.
     pub fn interest(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
-        use std::os::fd::AsFd;
         match &self.phase {
-            Phase::Idle | Phase::Waiting { .. } | Phase::Resolving(_) => None,
-            Phase::Connecting(socket) => Some((socket.as_fd(), PollFlags::OUT)),
-            Phase::Greeting(socket, ..) | Phase::Ready(socket, _) => {
-                let out = if self.outgoing.is_empty() && !socket.wants_to_send() {
-                    PollFlags::empty()
-                } else {
-                    PollFlags::OUT
-                };
-                Some((socket.as_fd(), PollFlags::IN | out))
-            }
+            Phase::Open(node) => Some(node.interest()),
+            _ => None,
         }
     }
 
     /// Returns whether the passing of time alone changes something.
     pub fn is_troubled(&self) -> bool {
-        self.later || !matches!(self.phase, Phase::Idle | Phase::Ready(..))
+        self.later || !(matches!(self.phase, Phase::Idle) || self.is_welcome())
+    }
+
+    fn is_welcome(&self) -> bool {
+        matches!(&self.phase, Phase::Open(node) if node.is_welcome())
+    }
+
+    /// Returns the connection, of which the caller knows that it is open.
+    fn node(&mut self) -> &mut NodeConnection {
+        match &mut self.phase {
+            Phase::Open(node) => node,
+            _ => unreachable!("only an open connection sends and receives"),
+        }
     }
 
     /// Returns whether silence matters: the node owes an answer, or must not take this process's silence for its death.
     pub fn is_watched(&self, context: &IoContext) -> bool {
-        matches!(self.phase, Phase::Ready(..)) && (self.is_busy() || self.must_say_alive(context))
+        self.is_welcome() && (self.is_busy() || self.must_say_alive(context))
     }
 
     /// Handles a readable or writable socket.
     pub fn ready(&mut self, context: &IoContext, now: Instant) {
-        let outcome = match &self.phase {
-            Phase::Connecting(_) => self.greet(context),
-            Phase::Greeting(..) | Phase::Ready(..) => self.receive(context, now),
-            _ => Ok(()),
-        };
-        if let Err(broken) = outcome {
+        if let Err(broken) = self.receive(context, now) {
             self.broke(broken, context, now);
         }
     }
 
     fn send(&mut self, context: &IoContext, now: Instant) -> Result<(), Disconnect> {
         loop {
-            while self.outgoing.has_room() {
+            while self.node().has_room() {
                 if !self.queue_next(context, now) {
                     break;
                 }
             }
-            let Phase::Ready(socket, _) = &self.phase else { unreachable!("only a ready connection sends") };
-            if self.outgoing.is_empty() {
+            let node = self.node();
+            if node.has_sent() {
                 return Ok(());
             }
-            self.outgoing.send(socket)?;
-            if !self.outgoing.is_empty() {
+            node.flush(&[])?;
+            if !node.has_sent() {
                 return Ok(());
             }
         }
@@ -223,10 +195,10 @@ impl Connection {
             }
             Next::Attach { number, queue } => {
                 let attach = Request::Attach { session: queue.session, stripe_set: queue.stripe_set, key: queue.key };
-                self.outgoing.push(frame::head(&attach, number, &[]), Bulk::None);
+                self.node().push(head(&attach, number, &[]), Bulk::None);
                 self.attaching.insert(number, queue);
             }
-            Next::Request { head } => self.outgoing.push(head, Bulk::None),
+            Next::Request { head } => self.node().push(head, Bulk::None),
             Next::Frame { number, queue, frame } => {
                 if let Content::Whole(whole) = &frame.content {
                     let (reducer, settings) = self.reduction(context);
@@ -236,7 +208,7 @@ impl Connection {
                     }
                 }
                 let head = frame.head(queue.session, queue.stripe_set, number);
-                self.outgoing.push(head, Bulk::Frame(frame));
+                self.node().push(head, Bulk::Shared(frame));
             }
         }
         true
@@ -250,64 +222,51 @@ impl Connection {
         }
         let number = self.stream.number();
         match want {
-            ContentRequest::Names => {
-                self.outgoing.push(frame.head(queue.session, queue.stripe_set, number), Bulk::None)
-            }
+            ContentRequest::Names => self.node().push(frame.head(queue.session, queue.stripe_set, number), Bulk::None),
             ContentRequest::Content(wanted) => {
                 let (reducer, settings) = self.reduction(context);
                 let blocks = whole.blocks(&wanted, reducer, settings);
                 let (request, payload) = reduce::send_blocks(queue.session, queue.stripe_set, frame.sequence, blocks);
-                self.outgoing.push(frame::head(&request, number, &payload), Bulk::Own(payload));
+                self.node().push(head(&request, number, &[&payload]), Bulk::Own(payload));
             }
         }
         self.following.insert(number, (queue, frame));
     }
 
     fn reduction<'a>(&'a self, context: &'a IoContext) -> (&'a dyn reduce::Reducer, &'a format::Settings) {
-        let Phase::Ready(_, PeerNode { settings: Some(settings), .. }) = &self.phase else {
+        let Some(PeerNode { settings: Some(settings), .. }) = &self.peer else {
             unreachable!("with reduction here, a node without settings is refused at its welcome")
         };
         (context.reducer.as_deref().expect("whole segments are only built with a reducer"), settings)
     }
 
     fn receive(&mut self, context: &IoContext, now: Instant) -> Result<(), Disconnect> {
-        let mut turn_bytes = 0;
-        loop {
-            let (Phase::Greeting(socket, ..) | Phase::Ready(socket, _)) = &self.phase else { return Ok(()) };
-            // At the end of its turn it takes only what the socket does not hold any more.
-            let received = socket.receive(self.incoming.room(), turn_bytes < TURN_BYTES);
-            let Some(bytes) = received.map_err(|error| self.unreadable(&error))? else { return Ok(()) };
-            self.incoming.filled(bytes);
-            self.node.hear(now);
-            turn_bytes += bytes;
-            while let Some(arrived) = self.incoming.take().map_err(|source| self.misunderstood(source))? {
-                self.take(arrived, context, now)?;
+        let Phase::Open(node) = &mut self.phase else { return Ok(()) };
+        node.ready(now)?;
+        while let Phase::Open(node) = &mut self.phase
+            && let Some(event) = node.next(now)?
+        {
+            match event {
+                Event::Welcome { settings, incarnation } => self.welcome(&settings, incarnation, context)?,
+                Event::Message { number, reply, payload } => self.take(number, reply, payload, context, now)?,
             }
         }
+        Ok(())
     }
 
-    fn unreadable(&self, error: &std::io::Error) -> Disconnect {
-        match TlsRefusal::of(error) {
-            Some(refusal) => Disconnect::ForGood(Error::Refused(format!("{}: {refusal}", self.stream.address))),
-            None => Disconnect::ForNow(error.to_string()),
-        }
-    }
-
-    fn take(&mut self, arrived: ReceivedFrame, context: &IoContext, now: Instant) -> Result<(), Disconnect> {
-        let ReceivedFrame { kind, number, body, payload } = arrived;
-        let reply = Reply::decode(kind, &body)?;
-        if matches!(self.phase, Phase::Greeting(..)) {
-            return self.greeted(number, reply, context);
-        }
-        if let Reply::Alive { progress } = reply {
-            self.node.beat(progress, now);
-            return Ok(());
-        }
+    fn take(
+        &mut self,
+        number: u64,
+        reply: Reply,
+        payload: Vec<u8>,
+        context: &IoContext,
+        now: Instant,
+    ) -> Result<(), Disconnect> {
         // The answer to a heartbeat says no more than the node's own heartbeats.
         if matches!(reply, Reply::Measured { .. }) {
             return Ok(());
         }
-        self.node.work(now);
+        self.node().liveness.work(now);
         if number == 0 {
             return self.told(reply, context, now);
         }
@@ -360,24 +319,9 @@ impl Connection {
                 Some(queue) => self.queue_failed(&queue, failure, context, now),
                 None => Ok(()),
             },
-            Reply::Failed { failure } => Err(Disconnect::ForNow(failure.text)),
+            Reply::Failed { failure } => Err(Disconnect::Broken(failure.text)),
             _ => Ok(()),
         }
-    }
-
-    fn misunderstood(&self, source: format::Error) -> Disconnect {
-        match source {
-            format::Error::OtherProtocol { .. } => Disconnect::ForGood(self.refused_by(source)),
-            // Later on it is a node's stream that was damaged.
-            format::Error::Stranger { .. } if matches!(self.phase, Phase::Greeting(..)) => {
-                Disconnect::ForGood(self.refused_by(source))
-            }
-            source => source.into(),
-        }
-    }
-
-    fn refused_by(&self, source: format::Error) -> Error {
-        Error::Protocol { peer: self.stream.address.clone(), source }
     }
 
     fn attach_answered(
@@ -389,16 +333,14 @@ impl Connection {
     ) -> Result<(), Disconnect> {
         match reply {
             Reply::Attached { epoch, .. } => {
-                let Phase::Ready(_, peer) = &self.phase else {
-                    unreachable!("send queues attach to ready connections")
-                };
+                let peer = self.peer.as_ref().expect("send queues attach after the node's welcome");
                 if queue.attached(peer.incarnation, epoch, now) || !self.is_busy() {
                     self.fine();
                 }
                 Ok(())
             }
             Reply::Failed { failure } => self.queue_failed(&queue, failure, context, now),
-            other => Err(Disconnect::ForNow(format!("it answered an attachment with message {:#x}", other.kind()))),
+            other => Err(Disconnect::Broken(format!("it answered an attachment with message {:#x}", other.kind()))),
         }
     }
 
@@ -433,14 +375,14 @@ impl Connection {
             }
             Reply::NeedFingerprints { stamp, .. } => {
                 if !frame.send_full_list() {
-                    return Err(Disconnect::ForNow("it asked for names that it was told".into()));
+                    return Err(Disconnect::Broken("it asked for names that it was told".into()));
                 }
                 frame.set_stamp(stamp);
                 self.wanting.push_back((queue, frame, ContentRequest::Names));
                 Ok(())
             }
             Reply::Failed { failure } => self.queue_failed(&queue, failure, context, now),
-            other => Err(Disconnect::ForNow(format!("it answered a write with message {:#x}", other.kind()))),
+            other => Err(Disconnect::Broken(format!("it answered a write with message {:#x}", other.kind()))),
         }
     }
 
@@ -454,7 +396,7 @@ impl Connection {
         now: Instant,
     ) -> Result<(), Disconnect> {
         match failure.kind {
-            FailureKind::Unavailable => Err(Disconnect::ForNow(failure.text)),
+            FailureKind::Unavailable => Err(Disconnect::Broken(failure.text)),
             FailureKind::StripeSetLost => {
                 self.move_queue(queue, &failure, context, now);
                 Ok(())
@@ -479,31 +421,33 @@ impl Connection {
     }
 
     fn broke(&mut self, broken: Disconnect, context: &IoContext, now: Instant) {
-        self.incoming.clear();
-        self.outgoing.clear();
         self.attaching.clear();
         self.wanting.clear();
         self.following.clear();
         self.stream.broke();
-        let why = match broken {
-            Disconnect::ForNow(why) if matches!(self.phase, Phase::Greeting(..)) => format!("{why}, {UNGREETED}"),
-            Disconnect::ForNow(why) => why,
-            Disconnect::ForGood(error) => {
+        self.peer = None;
+        // A node that could not be reached has been away since it was tried.
+        let (begun, is_greeting) = match &self.phase {
+            Phase::Open(node) if node.is_welcome() => (now, false),
+            Phase::Open(node) => (node.begun(), node.is_greeting()),
+            _ => (self.begun.unwrap_or(now), false),
+        };
+        let is_unanswered = is_greeting && !matches!(broken, Disconnect::Busy(_));
+        let why = match self.refusal(broken, is_greeting) {
+            Ok(why) if is_unanswered => format!("{why}, {UNGREETED}"),
+            Ok(why) => why,
+            Err(error) => {
                 self.refuse(&error, context, now);
                 error.to_string()
             }
         };
-        let was_connected = matches!(self.phase, Phase::Ready(..));
         if let Phase::Resolving(resolution) = std::mem::replace(&mut self.phase, Phase::Idle) {
             self.resolution = Some(resolution);
         }
         if !self.stream.has_work() {
-            self.phase = Phase::Idle;
             self.trouble = None;
             return;
         }
-        // A node that could not be reached has been away since it was tried.
-        let begun = if was_connected { now } else { self.begun.unwrap_or(now) };
         let since = self.trouble.take().map_or(begun, |(since, _)| since);
         self.trouble = Some((since, why));
         self.phase = Phase::Waiting { until: now + self.pauses.next() };

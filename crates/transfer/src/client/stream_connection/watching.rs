@@ -3,14 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::frame;
-use super::super::outgoing::Bulk;
 use super::super::reactor::IoContext;
 use super::super::send_queue::{Action, REACH_TIMEOUT};
 use super::super::stream::{Ask, Reach};
-use super::{Connection, Disconnect, Phase};
+use super::{Phase, StreamConnection};
 use crate::message::Request;
-use crate::{ALIVE_INTERVAL, CONNECT_TIMEOUT, Error, RESOLVE_TIMEOUT, SILENCE_TIMEOUT};
+use crate::node_connection::{Bulk, Disconnect, head};
+use crate::{ALIVE_INTERVAL, Error, RESOLVE_TIMEOUT, SILENCE_TIMEOUT};
 
 /// Reported about a peer that accepted the connection and sent nothing.
 pub(super) const UNGREETED: &str = "it answers no greeting; is it a thalweg node?";
@@ -18,22 +17,24 @@ pub(super) const UNGREETED: &str = "it answers no greeting; is it a thalweg node
 const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 const WATCH_GAP: Duration = Duration::from_secs(2);
 
-impl Connection {
+impl StreamConnection {
     /// Gives up an attempt to connect, which has its own limits, so that another address, or another time, gets its
     /// chance.
     pub(super) fn give_up_attempt(&mut self, context: &IoContext, now: Instant) {
-        let begun = self.begun.unwrap_or(now);
-        let (limit, why) = match &self.phase {
+        let outcome = match &mut self.phase {
             Phase::Resolving(resolution) => match resolution.poll() {
                 Some(resolved) => return self.resolved(resolved, context, now),
-                None => (RESOLVE_TIMEOUT, "its name is not resolved"),
+                None if now < self.begun.unwrap_or(now) + RESOLVE_TIMEOUT => Ok(()),
+                None => {
+                    let why = format!("its name is not resolved within {} s", RESOLVE_TIMEOUT.as_secs());
+                    Err(Disconnect::Broken(why))
+                }
             },
-            Phase::Connecting(_) => (CONNECT_TIMEOUT, "it takes no connection"),
-            Phase::Greeting(..) => (SILENCE_TIMEOUT, "no answer"),
-            _ => return,
+            Phase::Open(node) => node.check_greeting(now),
+            _ => Ok(()),
         };
-        if now >= begun + limit {
-            self.broke(Disconnect::ForNow(format!("{why} within {} s", limit.as_secs())), context, now);
+        if let Err(disconnect) = outcome {
+            self.broke(disconnect, context, now);
         }
     }
 
@@ -44,21 +45,24 @@ impl Connection {
             return;
         }
         // Nothing was received in that gap: silence is counted from now on.
-        if now > self.watched + WATCH_GAP {
-            self.node.wait_from(now);
-        }
+        let has_gap = now > self.watched + WATCH_GAP;
         let watched = std::mem::replace(&mut self.watched, now);
         self.say_alive(context, now);
-        if !self.is_busy() {
-            self.node.wait_from(now);
+        let is_busy = self.is_busy();
+        let liveness = &mut self.node().liveness;
+        if has_gap || !is_busy {
+            liveness.wait_from(now);
+        }
+        if !is_busy {
             return;
         }
-        if self.node.is_silent(now) {
-            self.trouble = Some((self.node.heard(), String::new()));
+        let (heard, advanced, is_silent) = (liveness.heard(), liveness.advanced(), liveness.is_silent(now));
+        if is_silent {
+            self.trouble = Some((heard, String::new()));
             let why = format!("it has sent nothing for {} s", SILENCE_TIMEOUT.as_secs());
-            return self.broke(Disconnect::ForNow(why), context, now);
+            return self.broke(Disconnect::Broken(why), context, now);
         }
-        if self.node.advanced() > self.welcomed {
+        if advanced > self.welcomed {
             self.fine();
         }
         self.fail_stuck_requests(context, watched, now);
@@ -74,7 +78,8 @@ impl Connection {
     fn say_alive(&mut self, context: &IoContext, now: Instant) {
         if self.must_say_alive(context) && now >= self.said_alive + ALIVE_INTERVAL {
             self.said_alive = now;
-            self.outgoing.push(frame::head(&Request::Measure {}, self.stream.number(), &[]), Bulk::None);
+            let measure = head(&Request::Measure {}, self.stream.number(), &[]);
+            self.node().push(measure, Bulk::None);
         }
     }
 
@@ -86,19 +91,21 @@ impl Connection {
     /// `watched`: when it was called before.
     fn fail_stuck_requests(&mut self, context: &IoContext, watched: Instant, now: Instant) {
         let least = ALIVE_INTERVAL * 3;
-        let is_silent = now >= self.node.heard() + ALIVE_INTERVAL * 2;
-        let works = self.node.worked() > watched || now < self.node.worked() + WATCH_INTERVAL * 2;
+        let liveness = &self.node().liveness;
+        let (heard, worked, advanced) = (liveness.heard(), liveness.worked(), liveness.advanced());
+        let is_silent = now >= heard + ALIVE_INTERVAL * 2;
+        let works = worked > watched || now < worked + WATCH_INTERVAL * 2;
         let what = match (is_silent, works) {
             (true, _) => "has sent nothing",
             (false, true) => "lives and works, and has got nothing of this done",
             (false, false) => "lives and has got nothing done",
         };
         let stuck = |since: Instant| {
-            let waited = now.saturating_duration_since(if is_silent { self.node.heard() } else { since }).as_secs();
+            let waited = now.saturating_duration_since(if is_silent { heard } else { since }).as_secs();
             let why = format!("the node {what} for {waited} s; see its messages");
             Error::Unavailable { peer: self.stream.address.clone(), why }
         };
-        let since = |ask: &Ask| ask.stuck_since(self.node.advanced(), least, now);
+        let since = |ask: &Ask| ask.stuck_since(advanced, least, now);
         for ask in self.stream.take_asks(|ask| since(ask).is_some()) {
             let error = stuck(since(&ask).unwrap_or(now));
             (ask.completion)(Err(error));
@@ -115,7 +122,9 @@ impl Connection {
     pub fn stopped(&mut self, time: Duration) {
         let now = Instant::now();
         let shift = |instant: Instant| (instant + time).min(now);
-        self.node.stopped(time, now);
+        if let Phase::Open(node) = &mut self.phase {
+            node.stopped(time, now);
+        }
         (self.watched, self.welcomed) = (shift(self.watched), shift(self.welcomed));
         self.begun = self.begun.map(shift);
         self.trouble = self.trouble.take().map(|(since, why)| (shift(since), why));
@@ -125,8 +134,12 @@ impl Connection {
     /// Moves send queues that have waited long for this node, and fails what has waited too long.
     pub(super) fn fail_waiting(&mut self, context: &IoContext, now: Instant) {
         let silent = || {
-            let why = if matches!(self.phase, Phase::Greeting(..)) { UNGREETED } else { "no answer" };
-            (self.begun.unwrap_or(now), why.to_owned())
+            let (begun, is_greeting) = match &self.phase {
+                Phase::Open(node) => (node.begun(), node.is_greeting()),
+                _ => (self.begun.unwrap_or(now), false),
+            };
+            let why = if is_greeting { UNGREETED } else { "no answer" };
+            (begun, why.to_owned())
         };
         let (since, why) = self.trouble.clone().unwrap_or_else(silent);
         if now >= since + REACH_TIMEOUT {

@@ -3,15 +3,12 @@
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::time::Duration;
 
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
 
+use crate::connection::{MAX_PIECES, probe_silent_peer};
+use crate::rate_limit;
 use crate::tls::TlsStream;
-
-/// The kernel probes an idle connection. Whether one in use still stands is judged by the node's heartbeats alone: a
-/// kernel that may not send, because the node holds its clients back, would call that silence.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 
 pub(super) struct Socket {
     fd: OwnedFd,
@@ -25,9 +22,9 @@ impl Socket {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
         sockopt::set_tcp_nodelay(&socket, true)?;
-        sockopt::set_socket_keepalive(&socket, true)?;
-        sockopt::set_tcp_keepidle(&socket, KEEPALIVE_IDLE)?;
-        sockopt::set_tcp_keepintvl(&socket, Duration::from_secs(2))?;
+        // The kernel probes an idle connection. Whether one in use still stands is judged by the node's heartbeats alone:
+        // a kernel that may not send, because the node holds its clients back, would call that silence.
+        probe_silent_peer(&socket)?;
         match net::connect(&socket, peer) {
             Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(Socket { fd: socket, tls }),
             Err(error) => Err(error.into()),
@@ -53,6 +50,16 @@ impl Socket {
     }
 
     fn send_raw(&self, buffers: &[IoSlice]) -> io::Result<usize> {
+        let Some(step) = rate_limit::upload_step(buffers) else {
+            return self.send_now(&buffers[..buffers.len().min(MAX_PIECES)]);
+        };
+        let sent = self.send_now(&[IoSlice::new(step)])?;
+        rate_limit::pay_upload(sent);
+        Ok(sent)
+    }
+
+    /// Uses `sendmsg` rather than `writev`: the host process may be a program in which SIGPIPE is deadly.
+    fn send_now(&self, buffers: &[IoSlice]) -> io::Result<usize> {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         match net::sendmsg(&self.fd, buffers, &mut Default::default(), flags) {
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(0),
