@@ -13,6 +13,7 @@ mod failure;
 mod index_room;
 mod listing;
 mod lock_holders;
+mod lock_wait;
 mod mark;
 mod names;
 mod opened_files;
