@@ -14,6 +14,7 @@ mod forks;
 mod index_room;
 mod listing;
 mod lock_holders;
+mod lock_wait;
 mod mark;
 mod names;
 mod opened_files;

@@ -19,6 +19,7 @@ mod name_patterns;
 mod node;
 mod opening;
 mod output;
+mod panics;
 mod progress;
 mod put;
 mod rate_limits;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::config::{Config, Facts, Match, OTHER};
 use crate::metrics::Histogram;
+use crate::outstanding::Outstanding;
 use crate::s3::ClientTimeout;
 
 pub struct Applications {
@@ -49,6 +50,8 @@ pub struct Counters {
     pub queued: Cell<u64>,
     /// Turns taken and not complete now.
     pub in_service: Cell<u64>,
+    /// Requests sent and not answered.
+    pub outstanding: Outstanding,
     /// Turns complete after their deadline, and the worst delay past one.
     pub late: Cell<u64>,
     pub worst_late: Cell<Duration>,

@@ -16,6 +16,7 @@ mod gate;
 mod listener;
 mod metrics;
 mod open_files;
+mod outstanding;
 mod reachability;
 mod regular_file;
 mod reload;

@@ -197,6 +197,8 @@ impl Metrics {
             requests: counters.requests.get(),
             queued: counters.queued.get(),
             in_service: counters.in_service.get(),
+            unanswered: counters.outstanding.count(),
+            oldest_unanswered: counters.outstanding.oldest_age(),
             late: counters.late.get(),
             worst_late: counters.worst_late.get(),
             latencies: distribution(&counters.latencies),

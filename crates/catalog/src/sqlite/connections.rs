@@ -7,7 +7,6 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
@@ -17,6 +16,7 @@ use super::beginnings;
 use super::failure::{Attempt, Failure};
 use super::forks;
 use super::index_room;
+use super::lock_wait::{BUSY_TIMEOUT, LockWait};
 use super::mark::MarkUpdate;
 use super::opened_files::OpenedFiles;
 use super::schema;
@@ -24,10 +24,6 @@ use super::unlocked::{self, Stamp};
 use super::writing::WriteTransaction;
 use crate::{Error, Result};
 
-/// How long a writer waits for its turn before it reports that another process holds the catalog.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(300);
-/// SQLite itself waits this long, in steps of up to 100 ms; we then try again.
-const BUSY_TIMEOUT: Duration = Duration::from_secs(20);
 /// How often a reader that may not make the log's index may meet a log that is just being removed, before that is an
 /// error.
 const MAX_LOGS_GONE: u32 = 100;
@@ -51,6 +47,8 @@ pub(super) struct Connections {
     readers: Mutex<Vec<Reader>>,
     /// None where the catalog was opened for reading and can only be read.
     writer: Option<Mutex<Connection>>,
+    /// Of those that wait for the writers' lock.
+    turn: LockWait,
     /// Why file and log do not belong together: then nothing is written.
     mixture: Option<String>,
     /// The files as opened, where they can be written.
@@ -73,18 +71,19 @@ impl Connections {
         check_ordinary(path)?;
         index_room::check(path)?;
         let writer = connect(path, create).map_err(explain)?;
-        let mixture = patiently(|| beginnings::mixture(&writer, path)).map_err(explain)?;
+        let lock = LockWait::on(path);
+        let mixture = lock.retry(|| beginnings::mixture(&writer, path)).map_err(explain)?;
         if mixture.is_some() {
             return Ok(Connections { mixture, ..Self::with_writer(path, None) });
         }
-        patiently(|| schema::prepare(&writer, path, create)).map_err(explain)?;
-        patiently(|| use_log(&writer, path)).map_err(explain)?;
+        lock.retry(|| schema::prepare(&writer, path, create)).map_err(explain)?;
+        lock.retry(|| use_log(&writer, path)).map_err(explain)?;
         set_up(&writer, WRITER_CACHE_KIB).map_err(|error| explain(error.into()))?;
         move_log_at_end(&writer, true).map_err(|error| explain(error.into()))?;
         if create {
             keep_directory_entry(path)?;
         }
-        let opened_files = patiently(|| present(&writer, path)).map_err(explain)?;
+        let opened_files = lock.retry(|| present(&writer, path)).map_err(explain)?;
         Ok(Connections { opened_files: Some(opened_files), ..Self::with_writer(path, Some(writer)) })
     }
 
@@ -102,8 +101,15 @@ impl Connections {
     }
 
     fn with_writer(path: &Path, writer: Option<Connection>) -> Self {
-        let (path, writer) = (path.to_owned(), writer.map(Mutex::new));
-        Connections { path, readers: Mutex::new(Vec::new()), writer, mixture: None, opened_files: None }
+        let (turn, readers) = (LockWait::on(path), Mutex::default());
+        Connections {
+            path: path.to_owned(),
+            readers,
+            writer: writer.map(Mutex::new),
+            turn,
+            mixture: None,
+            opened_files: None,
+        }
     }
 
     pub fn mixture(&self) -> Option<&str> {
@@ -140,7 +146,7 @@ impl Connections {
         let begin = || Ok(Transaction::new_unchecked(&connection, TransactionBehavior::Immediate)?);
         let attempt = || {
             index_room::check(&self.path)?;
-            let transaction = patiently(begin)?;
+            let transaction = self.turn.retry(begin)?;
             self.check_presence(&connection)?;
             // The clocks are read when it is our turn: leases must not outlive the wait.
             let mut writing = WriteTransaction::new(&transaction, (clocks.date)(), (clocks.lease)())?;
@@ -183,7 +189,7 @@ impl Connections {
             }
             tried => tried,
         };
-        patiently(attempt).map_err(|failure| failure.explain(&self.path))
+        LockWait::on(&self.path).retry(attempt).map_err(|failure| failure.explain(&self.path))
     }
 
     fn try_read<T>(&self, body: impl Fn(&Connection) -> Attempt<T>) -> Attempt<T> {
@@ -205,7 +211,7 @@ impl Connections {
             connection.execute_batch("BEGIN; SELECT sequence FROM counters;")?;
             Ok(connection)
         };
-        patiently(attempt).map_err(|failure| failure.explain(&self.path))
+        LockWait::on(&self.path).retry(attempt).map_err(|failure| failure.explain(&self.path))
     }
 
     pub fn path(&self) -> &Path {
@@ -257,19 +263,6 @@ impl Connections {
 impl Reader {
     fn is_outdated(&self, path: &Path) -> bool {
         self.unlocked.is_some_and(|stamp| Stamp::of(path).ok() != Some(stamp))
-    }
-}
-
-/// Tries again for as long as other processes are in the way, up to the timeout.
-fn patiently<T>(mut attempt: impl FnMut() -> Attempt<T>) -> Attempt<T> {
-    let begun = Instant::now();
-    loop {
-        match attempt() {
-            Err(failure) if failure.is_busy() && begun.elapsed() < LOCK_TIMEOUT => {
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            other => return other,
-        }
     }
 }
 

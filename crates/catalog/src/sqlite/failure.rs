@@ -5,7 +5,6 @@ use std::path::Path;
 use format::StorePath;
 use rusqlite::{ErrorCode, ffi};
 
-use super::lock_holders;
 use crate::Error;
 use crate::refusal::Refusal;
 
@@ -92,10 +91,7 @@ fn explain_sqlite(error: rusqlite::Error, path: String) -> Error {
         ErrorCode::Unknown | ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch => Error::Corrupt { path, why },
         ErrorCode::TooBig => Error::Refused { path: StorePath::root(), why: Refusal::CommitTooLarge },
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed => {
-            let why = format!(
-                "another process{} has held its lock for minutes; end that, and run this again",
-                lock_holders::named(&path)
-            );
+            let why = "another process holds its lock; run this again".to_owned();
             Error::Unavailable { peer: path, why }
         }
         _ => Error::Io { path, why },

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::log::{self, LogArguments};
 use crate::output::Output;
+use crate::panics;
 
 /// Stand before unmodified data servers and share them between applications by weight
 #[derive(clap::Args)]
@@ -50,6 +51,7 @@ fn check(config: &Path, output: &Output) -> anyhow::Result<()> {
 
 fn serve(config: &Path, log: &LogArguments) -> anyhow::Result<()> {
     log::start(log, tracing::Level::INFO)?;
+    panics::end_the_process();
     let ended = gate::run(config, announce, gate::told_to_end());
     log::flush();
     Ok(ended?)

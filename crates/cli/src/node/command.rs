@@ -11,7 +11,7 @@ use format::Secret;
 use repository::Access;
 use transfer::{Server, TlsServer, read_secret, secret_of_environment};
 
-use super::{Node, NodeOptions, NodeService, arenas, monitored, open_files, panics, restart};
+use super::{Node, NodeOptions, NodeService, arenas, monitored, open_files, restart};
 use crate::failure::misuse;
 use crate::host_port;
 use crate::location::store_of_argument;

@@ -25,7 +25,6 @@ mod offer_budget;
 mod offers;
 mod open_files;
 mod pages;
-mod panics;
 mod restart;
 mod session_requests;
 mod sessions;

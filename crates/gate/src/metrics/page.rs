@@ -49,6 +49,10 @@ impl Page {
         self.by_application(status, "served_turns", "gauge", "Turns taken and not complete now.", |a| {
             a.in_service as f64
         });
+        let help = "Requests sent to a server and not answered now (of NFS and GlusterFS: reads and writes).";
+        self.by_application(status, "unanswered_requests", "gauge", help, |a| a.unanswered as f64);
+        let help = "Time since the oldest request that is not answered was sent.";
+        self.by_application(status, "oldest_unanswered_seconds", "gauge", help, |a| a.oldest_unanswered.as_secs_f64());
         self.by_application(status, "weight", "gauge", "Weight, within the group if there is one.", |a| {
             a.weight.into()
         });

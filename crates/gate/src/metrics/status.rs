@@ -34,6 +34,9 @@ pub struct ApplicationStatus {
     pub requests: u64,
     pub queued: u64,
     pub in_service: u64,
+    /// Requests sent and not answered, and the age of the oldest.
+    pub unanswered: u64,
+    pub oldest_unanswered: Duration,
     /// Turns complete after their deadline, and the worst delay past one.
     pub late: u64,
     pub worst_late: Duration,
@@ -113,6 +116,8 @@ impl ApplicationStatus {
             "requests_per_s": recent.requests_per_s,
             "queued": self.queued,
             "in_service": self.in_service,
+            "unanswered": self.unanswered,
+            "oldest_unanswered_s": self.oldest_unanswered.as_secs_f64(),
             "p50_ms": milliseconds(recent.p50),
             "p99_ms": milliseconds(recent.p99),
             "read_bytes": self.down_bytes,
@@ -186,6 +191,8 @@ pub(super) mod tests {
             requests: 0,
             queued: 0,
             in_service: 0,
+            unanswered: 0,
+            oldest_unanswered: Duration::ZERO,
             late: 0,
             worst_late: Duration::ZERO,
             latencies: distribution(),

@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::client_connections::TooManyOfClient;
 use crate::config::Protocol;
 use crate::listener::ListenerContext;
+use crate::outstanding::SentRequest;
 use crate::socket;
 
 use super::FIRST_CALL_TIMEOUT;
@@ -267,6 +268,7 @@ impl Connection {
                 application: queue.application().clone(),
                 grant: Some(grant),
                 unanswered: flow.sent(cost_bytes),
+                outstanding: SentRequest::of(queue.application()),
                 expected_bytes,
                 cost_bytes,
                 came,

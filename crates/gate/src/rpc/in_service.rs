@@ -7,12 +7,15 @@ use tokio::time::Instant;
 
 use crate::applications::{Application, add};
 use crate::flows::{HUNG_TIMEOUT, Unanswered};
+use crate::outstanding::SentRequest;
 use crate::upstream_scheduler::Grant;
 
 use super::record::Passed;
 
 /// A call that is not answered for so long loses its grant: others do not wait for it.
 pub const LATE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Most calls of a connection that are shown as outstanding after they were given up.
+const MAX_GIVEN_UP: usize = 256;
 
 pub struct Serving {
     pub xid: u32,
@@ -20,6 +23,7 @@ pub struct Serving {
     /// Until the call is late.
     pub grant: Option<Grant>,
     pub unanswered: Unanswered,
+    pub outstanding: SentRequest,
     /// The expected length of the reply (bytes); none for a write, which is served whole by any reply.
     pub expected_bytes: Option<u64>,
     pub cost_bytes: u64,
@@ -46,6 +50,8 @@ impl Serving {
 #[derive(Default)]
 pub struct InService {
     calls: VecDeque<Serving>,
+    /// What is only shown any more, by xid.
+    given_up: VecDeque<(u32, SentRequest)>,
 }
 
 impl InService {
@@ -57,11 +63,14 @@ impl InService {
         self.calls.push_back(call);
     }
 
-    /// Notes that a reply was read whole. One to no call of ours belongs to a call that passed unscheduled, or was
-    /// given up.
+    /// Notes that a reply was read whole. One to no call of ours belongs to a call that passed unscheduled.
     pub fn answered(&mut self, reply: Passed) {
         let Some(xid) = reply.xid.filter(|_| reply.is_reply) else { return };
-        let Some(at) = self.calls.iter().position(|call| call.xid == xid) else { return };
+        let Some(at) = self.calls.iter().position(|call| call.xid == xid) else {
+            let given_up = self.given_up.iter().position(|(of, _)| *of == xid);
+            given_up.into_iter().for_each(|at| drop(self.given_up.remove(at)));
+            return;
+        };
         let call = self.calls.remove(at).expect("the position was just found");
         let counters = &call.application.counters;
         let served = call.expected_bytes.map_or(call.cost_bytes, |expected| expected.min(reply.bytes as u64));
@@ -77,12 +86,22 @@ impl InService {
     /// Ends the grants of all calls: the client or the server has stopped taking what the other sends, and others must
     /// not wait for that.
     pub fn release_all(&mut self) {
-        self.calls.drain(..).for_each(|mut call| call.end_grant());
+        for mut call in std::mem::take(&mut self.calls) {
+            call.end_grant();
+            self.give_up(call);
+        }
     }
 
     /// Gives back all grants: there is no client left to answer.
     pub fn clear(&mut self) {
         self.calls.clear();
+        self.given_up.clear();
+    }
+
+    fn give_up(&mut self, call: Serving) {
+        if self.given_up.len() < MAX_GIVEN_UP {
+            self.given_up.push_back((call.xid, call.outstanding));
+        }
     }
 
     /// Returns when the next call is late or given up, if none is answered.
@@ -92,16 +111,16 @@ impl InService {
 
     /// Ends the grants of calls that are late, and gives up those that hang.
     pub fn sweep(&mut self, now: Instant) {
-        self.calls.retain_mut(|call| {
+        for mut call in std::mem::take(&mut self.calls) {
             if call.due() > now {
-                return true;
-            }
-            let is_late = call.grant.is_some();
-            if is_late {
+                self.calls.push_back(call);
+            } else if call.grant.is_some() {
                 call.end_grant();
                 call.unanswered.note_late();
+                self.calls.push_back(call);
+            } else {
+                self.give_up(call);
             }
-            is_late
-        });
+        }
     }
 }

@@ -8,6 +8,7 @@ use policy::fairness::Time;
 use tokio::sync::Notify;
 
 use crate::flows::Unanswered;
+use crate::outstanding::SentRequest;
 use crate::s3::head::Method;
 use crate::s3::request_grant::RequestGrant;
 use crate::upstream_scheduler::RequestQueue;
@@ -33,6 +34,7 @@ pub(crate) struct Asked {
     pub request_grant: Option<RequestGrant>,
     /// Where it keeps its grant until the reply.
     pub unanswered: Option<Unanswered>,
+    pub outstanding: SentRequest,
     /// Bytes of its body, if that is more than passes with the head.
     pub upload: Option<u64>,
     /// It began when all before it were answered.

@@ -7,6 +7,7 @@ use policy::fairness::{Completion, Time};
 use crate::applications::add;
 use crate::config::Facts;
 use crate::flows::{Unanswered, Woken};
+use crate::outstanding::SentRequest;
 use crate::s3::body::Body;
 use crate::s3::connection::{Connection, End};
 use crate::s3::head::{self, Found, Method};
@@ -145,6 +146,7 @@ impl Connection {
             queue: queue.clone(),
             request_grant,
             unanswered,
+            outstanding: SentRequest::of(queue.application()),
             upload,
             is_alone: false,
             deadline,

@@ -179,9 +179,10 @@ impl Connection {
     async fn response(&self, response: Response) -> Result<(), End> {
         let is_tunnel = response.status == 101 || response.body == Body::Rest;
         let Some(asked) = self.pending.answer(response.status == 101) else { return Ok(()) };
-        let Asked { method, queue, request_grant, unanswered, upload, is_alone, deadline, began, sent } = asked;
+        let Asked { method, queue, request_grant, unanswered, outstanding, upload, is_alone, deadline, began, sent } =
+            asked;
         unanswered.iter().for_each(Unanswered::note_answer);
-        drop(unanswered);
+        drop((unanswered, outstanding));
         let now = self.upstream().clock().now();
         self.upstream().note_request(now.since(sent));
         let mut request_grant = request_grant;

@@ -395,6 +395,51 @@ fn an_application_whose_calls_hang_is_sent_no_more_than_its_part_of_the_depth() 
     assert!(sent_later > sent, "after a while they no longer count");
 }
 
+/// How many requests of heavy's are shown as not answered, and for how long the oldest.
+fn unanswered(metrics: SocketAddr) -> (u64, f64) {
+    let page = status(metrics);
+    let body = page.split_once("\r\n\r\n").expect("a head").1;
+    let status: serde_json::Value = serde_json::from_str(body).expect("JSON");
+    let mut applications = status["applications"].as_array().expect("a list").iter();
+    let heavy = applications.find(|application| application["name"] == "heavy").expect("it is listed");
+    (heavy["unanswered"].as_u64().expect("a number"), heavy["oldest_unanswered_s"].as_f64().expect("a number"))
+}
+
+/// They held no turn any more after a second, and the gate showed an idle server.
+#[test]
+fn calls_that_hang_are_shown_until_they_are_answered_or_their_client_has_gone() {
+    let kept: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
+    let streams = kept.clone();
+    let served = server(move |stream| {
+        streams.lock().unwrap().push(stream.try_clone().unwrap());
+        swallow(stream);
+    });
+    let (gate, metrics) = gate(served, "");
+    let mut heavy = connect(gate.address);
+    for xid in 1..=40 {
+        heavy.write_all(&call(xid, READ, 1, 1 << 10)).unwrap();
+    }
+    let begun = Instant::now();
+    while unanswered(metrics).0 < 40 {
+        assert!(begun.elapsed() < TIMEOUT);
+        thread::sleep(Duration::from_millis(20));
+    }
+    // They have lost their grants, and no longer count against their application.
+    thread::sleep(Duration::from_secs(13));
+    let (count, oldest_s) = unanswered(metrics);
+    assert!(count == 40 && oldest_s > 12.0, "{count} calls, the oldest {oldest_s} s old");
+    let mut server = kept.lock().unwrap()[0].try_clone().unwrap();
+    server.write_all(&reply(1, 1 << 10)).unwrap();
+    assert_eq!(next_xid(&mut heavy), 1);
+    assert_eq!(unanswered(metrics).0, 39);
+    drop(heavy);
+    kept.lock().unwrap().iter().for_each(|stream| stream.shutdown(std::net::Shutdown::Both).unwrap());
+    while unanswered(metrics) != (0, 0.0) {
+        assert!(begun.elapsed() < 2 * TIMEOUT);
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
 fn next_xid_or_end(stream: &mut TcpStream) -> Option<u32> {
     let mut head = [0; 4];
     stream.read_exact(&mut head).ok()?;

@@ -81,7 +81,7 @@ fn table(status: &Value, max_rows: usize) -> Vec<String> {
     };
     let width = rows.iter().map(|row| name(row).chars().count()).max().unwrap_or(0).clamp(11, 32);
     let mut lines = vec![format!(
-        "{:width$} {:>6} {:>8} {:>10} {:>10} {:>10} {:>7} {:>7} {:>9} {:>9} {:>6}",
+        "{:width$} {:>6} {:>8} {:>10} {:>10} {:>10} {:>7} {:>7} {:>10} {:>9} {:>9} {:>6}",
         "application",
         "weight",
         "wanted %",
@@ -90,6 +90,7 @@ fn table(status: &Value, max_rows: usize) -> Vec<String> {
         "written",
         "queued",
         "served",
+        "unanswered",
         "p50 ms",
         "p99 ms",
         "late"
@@ -104,7 +105,7 @@ fn table(status: &Value, max_rows: usize) -> Vec<String> {
 
 fn line(row: &Value, width: usize) -> String {
     format!(
-        "{:width$} {:>6} {:>8.1} {:>10.1} {:>10.1} {:>10.1} {:>7} {:>7} {:>9} {:>9} {:>6}",
+        "{:width$} {:>6} {:>8.1} {:>10.1} {:>10.1} {:>10.1} {:>7} {:>7} {:>10} {:>9} {:>9} {:>6}",
         name(row).chars().take(width).collect::<String>(),
         whole(row, "weight"),
         number(row, "wanted") * 100.0,
@@ -113,6 +114,7 @@ fn line(row: &Value, width: usize) -> String {
         number(row, "written_bytes_per_s") / 1e6,
         whole(row, "queued"),
         whole(row, "in_service"),
+        whole(row, "unanswered"),
         latency(&row["p50_ms"]),
         latency(&row["p99_ms"]),
         whole(row, "late"),
@@ -196,7 +198,7 @@ mod tests {
     fn application(name: &str, achieved: f64) -> Value {
         json!({
             "name": name, "weight": 16, "wanted": 16.0 / 17.0, "achieved": achieved, "outstanding": achieved,
-            "read_bytes_per_s": 1.5e6, "written_bytes_per_s": 48e6, "queued": 3, "in_service": 2,
+            "read_bytes_per_s": 1.5e6, "written_bytes_per_s": 48e6, "queued": 3, "in_service": 2, "unanswered": 5,
             "p50_ms": 1.25, "p99_ms": null, "late": 7,
         })
     }
@@ -210,7 +212,7 @@ mod tests {
     fn a_row_has_all_an_administrator_asks_for() {
         let lines = table(&status(&[application("climate", 0.9)]), usize::MAX);
         let words: Vec<&str> = lines[1].split_whitespace().collect();
-        assert_eq!(words, ["climate", "16", "94.1", "90.0", "1.5", "48.0", "3", "2", "1.2", "-", "7"]);
+        assert_eq!(words, ["climate", "16", "94.1", "90.0", "1.5", "48.0", "3", "2", "5", "1.2", "-", "7"]);
         assert!(lines[0].len() == lines[1].len(), "{lines:?}");
         assert_eq!(lines[2], "127.0.0.1:9000: 64.0 KiB of 512.0 KiB outstanding; 1 peer, 2.0 CPU s, 0 B");
     }

@@ -1,14 +1,14 @@
-//! A broken invariant ends the process at once: without a thread, or with a lock that can never be taken again, the
-//! node would answer some clients and hang others. Its supervisor starts it again.
+//! A broken invariant ends a node or a gate at once: without a thread or a task, or with a lock that can never be taken
+//! again, it would answer some clients and hang others. Its supervisor starts it again.
 
 use crate::log;
 
-/// From now on a panic of any thread prints what it has to say and aborts the process.
-pub(super) fn end_the_process() {
+/// From now on a panic of any thread or task prints what it has to say and aborts the process.
+pub fn end_the_process() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         report(panic);
-        tracing::error!("internal error; the node ends, so that it can be started again");
+        tracing::error!("internal error; the process ends, so that it can be started again");
         log::flush();
         std::process::abort();
     }));
@@ -35,7 +35,7 @@ mod tests {
             std::thread::sleep(Duration::from_secs(20));
             return;
         }
-        let name = "node::panics::tests::a_panic_of_any_thread_ends_the_process";
+        let name = "panics::tests::a_panic_of_any_thread_ends_the_process";
         let mut command = Command::new(std::env::current_exe().unwrap());
         let ended = command.args(["--exact", name, "--nocapture"]).env(VARIABLE, "1").output().unwrap();
         assert_eq!(ended.status.signal(), Some(libc::SIGABRT));
