@@ -60,8 +60,8 @@ pub use session::{
     checkpointed_data, checkpointed_size, data_bytes, publish, recover, unfinished,
 };
 pub use snapshot::{
-    DraftEntry, SnapshotDirectory, SnapshotDraft, SnapshotEntries, SnapshotOrigin, SnapshotRemoval, SnapshotReport,
-    TreeSnapshot, UnfinishedList, UnreadableSnapshot, is_kept_file, is_reserved, is_snapshot, linked_name,
+    DraftEntry, SnapshotDirectory, SnapshotDraft, SnapshotEntries, SnapshotOrigin, SnapshotReport, TreeSnapshot,
+    UnfinishedList, UnreadableSnapshot, is_kept_file, is_reserved, is_snapshot, linked_name,
 };
 pub use statistics::{FileStatistics, StoreFigures, file_statistics, store_statistics};
 pub use tree::{Builder, BuiltManifest};

@@ -48,8 +48,6 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
         }
     }
     let dropped = snapshots_of(&repository, &locations, output)?;
-    let places: Vec<StorePath> = locations.iter().map(|location| location.path.clone()).collect();
-    changes.extend(repository.without_lists(&places)?);
     if !dropped.is_empty() {
         changes.extend(repository.without_snapshots(&dropped)?);
     }

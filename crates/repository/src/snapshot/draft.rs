@@ -88,9 +88,9 @@ impl SnapshotDraft {
     }
 
     /// Adds a regular file of which no more is to be known, and not its content.
-    pub fn add_name(&mut self, path: &StorePath, digest: Option<[u8; 32]>) -> DraftEntry {
+    pub fn add_name(&mut self, path: &StorePath, digest: Option<[u8; 32]>) {
         let version = VersionRecord { root: Root::Inline(Vec::new()), size: 0, content: digest };
-        self.add_file(path, &Attributes::default(), &version)
+        self.add_file(path, &Attributes::default(), &version);
     }
 
     /// Fills in file and number of the version.

@@ -17,7 +17,6 @@ use format::{
 use store::ClaimOwner;
 
 pub use self::draft::{DraftEntry, SnapshotDraft, linked_name};
-pub use self::forget::SnapshotRemoval;
 pub use self::listing::SnapshotEntries;
 pub use self::stored::{SnapshotDirectory, UnreadableSnapshot};
 pub use self::unfinished::UnfinishedList;

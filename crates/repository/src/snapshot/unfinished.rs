@@ -1,21 +1,18 @@
-//! Lists of names that puts made in a place and that no snapshot has: what a put commits before its snapshot, one list with
-//! each commit, and what only a forgotten snapshot had. The next put of the same sources learns from them what the place has
-//! of the earlier ones, and drops them.
+//! Lists of the names that a put commits before its snapshot, one with each commit. A put that breaks off leaves them
+//! behind: the next one of the same sources learns from them what the place has of it, and drops them.
 
 use std::collections::BTreeSet;
 
-use format::{Change, ContainerId, FileTime, SnapshotEntry, SnapshotRecord, StorePath};
+use format::{Change, ContainerId, SnapshotRecord, StorePath};
 use store::ClaimOwner;
 
-use super::listing::ListingReader;
-use super::vanished::next_readable;
 use super::{SnapshotDraft, SnapshotOrigin, TreeSnapshot, own_path, snapshot_attributes};
 use crate::{Repository, Result};
 
 /// Behind the name of a list.
 const UNFINISHED: &[u8] = b".unfinished";
 
-/// A list that a put left, or a forgotten snapshot.
+/// A list that a put left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnfinishedList {
     /// Without contents.
@@ -46,45 +43,21 @@ impl Repository {
     ) -> Result<(Change, BTreeSet<ContainerId>)> {
         let mut draft = SnapshotDraft::default();
         changes.iter().for_each(|change| list_names(&mut draft, change));
-        let facts =
-            SnapshotRecord { host: origin.host.clone(), sources: origin.sources.clone(), ..SnapshotRecord::default() };
-        self.write_list(claim_owner, draft, (id, origin.taken), facts)
-    }
-
-    /// Returns the change that lists the names of a snapshot which is to go, with their versions' numbers.
-    pub(super) fn list_forgotten(
-        &self,
-        claim_owner: ClaimOwner,
-        snapshot: &TreeSnapshot,
-    ) -> Result<(Change, BTreeSet<ContainerId>)> {
-        let mut draft = SnapshotDraft::default();
-        let mut records = ListingReader::of(self, snapshot);
-        while let Some(SnapshotEntry { path, attributes, content }) = next_readable(&mut records)? {
-            match content {
-                None => draft.add(&path, &attributes),
-                Some(content) => {
-                    let name = draft.add_name(&path, content.digest);
-                    draft.number(name, (content.file, content.number));
-                }
-            }
-        }
-        let SnapshotRecord { host, sources, .. } = snapshot.facts.clone();
-        let facts = SnapshotRecord { host, sources, ..SnapshotRecord::default() };
-        self.write_list(claim_owner, draft, (&snapshot.id, snapshot.taken), facts)
-    }
-
-    fn write_list(
-        &self,
-        claim_owner: ClaimOwner,
-        mut draft: SnapshotDraft,
-        (id, taken): (&str, FileTime),
-        facts: SnapshotRecord,
-    ) -> Result<(Change, BTreeSet<ContainerId>)> {
         let built = draft.build(self, claim_owner)?;
-        let facts = SnapshotRecord { listing_bytes: built.listing_bytes, names: built.names, ..facts };
-        let path = own_path(&[id.as_bytes(), UNFINISHED].concat());
-        let attributes = snapshot_attributes(taken, &facts);
-        Ok((Change::Write { path, attributes, version: built.record, base: Some(None) }, built.references))
+        let facts = SnapshotRecord {
+            host: origin.host.clone(),
+            sources: origin.sources.clone(),
+            listing_bytes: built.listing_bytes,
+            names: built.names,
+            ..SnapshotRecord::default()
+        };
+        let change = Change::Write {
+            path: own_path(&[id.as_bytes(), UNFINISHED].concat()),
+            attributes: snapshot_attributes(origin.taken, &facts),
+            version: built.record,
+            base: Some(None),
+        };
+        Ok((change, built.references))
     }
 
     /// Returns the lists that puts of these sources left, or that run now.
@@ -97,8 +70,8 @@ impl Repository {
 fn list_names(draft: &mut SnapshotDraft, change: &Change) {
     match change {
         Change::Make { path, attributes } => draft.add(path, attributes),
-        Change::Write { path, version, .. } => drop(draft.add_name(path, version.content)),
-        Change::Link { path, .. } | Change::Attributes { path, .. } => drop(draft.add_name(path, None)),
+        Change::Write { path, version, .. } => draft.add_name(path, version.content),
+        Change::Link { path, .. } | Change::Attributes { path, .. } => draft.add_name(path, None),
         Change::Remove { .. } | Change::Rename { .. } | Change::Forget { .. } => {}
     }
 }

@@ -36,8 +36,6 @@ struct MadeName {
 enum MadeContent {
     /// This version, which a snapshot holds.
     Held(VersionId),
-    /// This version, whose snapshot was forgotten.
-    Forgotten(VersionId),
     /// What was committed by then (nanoseconds since 1970), with this digest if it was written under the name.
     Listed { committed_ns: i64, digest: Option<[u8; 32]> },
 }
@@ -70,7 +68,10 @@ impl Repository {
         let commits = origin.unfinished.iter().map(|list| list.committed_ns).collect();
         let mut candidates = Candidates { by_path: BTreeMap::new(), commits };
         for list in &origin.unfinished {
-            let content = |name: &SnapshotEntry| listed(name, list.committed_ns);
+            let content = |name: &SnapshotEntry| MadeContent::Listed {
+                committed_ns: list.committed_ns,
+                digest: name.content.as_ref().and_then(|content| content.digest),
+            };
             self.add_names(&list.names, (draft, origin), &content, &mut candidates)?;
         }
         // Back to the last one that is whole.
@@ -182,16 +183,7 @@ fn held(name: &SnapshotEntry) -> MadeContent {
     MadeContent::Held(VersionId { file, number })
 }
 
-fn listed(name: &SnapshotEntry, committed_ns: i64) -> MadeContent {
-    match name.content.as_ref() {
-        Some(content) if content.number > 0 => {
-            MadeContent::Forgotten(VersionId { file: content.file, number: content.number })
-        }
-        content => MadeContent::Listed { committed_ns, digest: content.and_then(|content| content.digest) },
-    }
-}
-
-pub(super) fn next_readable(records: &mut ListingReader) -> Result<Option<SnapshotEntry>> {
+fn next_readable(records: &mut ListingReader) -> Result<Option<SnapshotEntry>> {
     match records.next() {
         Err(error) if is_damage(&error) || matches!(error, Error::Damaged { .. }) => Ok(None),
         next => next,
@@ -209,12 +201,7 @@ impl Candidates {
     /// Returns whether unfinished puts wrote what the name has: they listed it, and nobody has written since, or they wrote it
     /// through another name of the file.
     fn has_written(&self, entry: &FileEntry, made: &[MadeName]) -> bool {
-        let (Some(head), Some(head_id)) = (&entry.head, entry.head_id()) else { return false };
-        let is_forgotten =
-            |made: &MadeName| matches!(made.content, MadeContent::Forgotten(version) if version == head_id);
-        if made.iter().any(is_forgotten) {
-            return true;
-        }
+        let Some(head) = &entry.head else { return false };
         let mut is_written_here = false;
         for made in made {
             if let MadeContent::Listed { committed_ns, digest } = made.content {

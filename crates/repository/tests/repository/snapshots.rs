@@ -222,24 +222,6 @@ fn names_of_a_put_that_broke_off_leave_the_place_when_the_source_has_them_no_mor
 }
 
 #[test]
-fn names_that_only_a_forgotten_snapshot_had_leave_the_place_with_the_next() {
-    let world = World::new();
-    let process = world.process();
-    put(&process, &[("t/a", b"a"), ("t/b", b"b"), ("t/d/c", b"c")]);
-    record(&process, &BTreeSet::from([path("t/a"), path("t/b"), path("t/d/c")]), 1);
-    let all = process.snapshots().unwrap().readable;
-    let removal = process.forget_snapshots(CLAIM_OWNER, &all).unwrap();
-    let changes = [removal.changes, removal.lists].concat();
-    process.commit(CLAIM_OWNER, changes, removal.references, Vec::new()).unwrap();
-    assert!(process.snapshots().unwrap().readable.is_empty());
-    put(&process, &[("t/b", b"written by another")]);
-    record(&process, &BTreeSet::from([path("t/a")]), 2);
-    assert!(is_there(&process, "t/a") && is_there(&process, "t/b"), "another wrote it since");
-    assert!(!is_there(&process, "t/d"));
-    assert_eq!(process.without_lists(&[path("t")]).unwrap(), [], "the list went with it");
-}
-
-#[test]
 fn a_name_goes_although_its_file_was_written_through_another() {
     let world = World::new();
     let process = world.process();

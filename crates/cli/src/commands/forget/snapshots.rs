@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use format::Change;
-use repository::{Repository, SnapshotDirectory, TreeSnapshot};
+use repository::{SnapshotDirectory, TreeSnapshot};
 use serde_json::json;
 
 use super::access;
 use crate::clock::now_ns;
-use crate::commands::{COMMITTER, commit_names, snapshots};
+use crate::commands::{commit_names, snapshots};
 use crate::location::Location;
 use crate::opening::open_store;
 use crate::output::Output;
@@ -34,8 +33,11 @@ pub fn by_name(location: &Location, names: &[String], is_dry_run: bool, output: 
             dropped.push(snapshot);
         }
     }
+    if !dropped.is_empty() {
+        changes.extend(repository.without_snapshots(&dropped)?);
+    }
     if !is_dry_run {
-        commit(&repository, &dropped, changes)?;
+        commit_names(&repository, changes)?;
     }
     repository.close()?;
     ids.extend(dropped.into_iter().map(|snapshot| snapshot.id));
@@ -55,7 +57,7 @@ pub fn by_rules(
     name_unreadable(&found, output);
     let (dropped, kept) = divide(found, location, rules);
     if !is_dry_run && !dropped.is_empty() {
-        commit(&repository, &dropped, Vec::new())?;
+        commit_names(&repository, repository.without_snapshots(&dropped)?)?;
     }
     repository.close()?;
     if is_dry_run && !output.is_json() {
@@ -70,23 +72,6 @@ pub fn by_rules(
     let ids =
         |snapshots: &[TreeSnapshot]| -> Vec<String> { snapshots.iter().map(|snapshot| snapshot.id.clone()).collect() };
     output.document(&json!({ "snapshots": ids(&dropped), "kept": ids(&kept) }))
-}
-
-/// Drops these snapshots. On a full disk the lists of their names are left out.
-fn commit(repository: &Repository, dropped: &[TreeSnapshot], mut changes: Vec<Change>) -> anyhow::Result<()> {
-    if dropped.is_empty() {
-        return commit_names(repository, changes);
-    }
-    let removal = repository.forget_snapshots(COMMITTER, dropped)?;
-    changes.extend(removal.changes);
-    if !removal.lists.is_empty() {
-        let with_lists = changes.iter().chain(&removal.lists).cloned().collect();
-        match repository.commit(COMMITTER, with_lists, removal.references, Vec::new()) {
-            Err(error) if error.is_full() => {}
-            done => return Ok(done.map(drop)?),
-        }
-    }
-    commit_names(repository, changes)
 }
 
 /// Returns the snapshots of the place that go, and those that stay: the rules are about each tree by itself.
