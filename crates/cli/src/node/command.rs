@@ -17,6 +17,7 @@ use crate::host_port;
 use crate::location::store_of_argument;
 use crate::log::{self, LogArguments};
 use crate::output::Output;
+use crate::panics;
 use crate::shown;
 use crate::signals::Signals;
 use ::address::StoreAddress;
