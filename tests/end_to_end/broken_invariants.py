@@ -12,7 +12,7 @@ SERVERS = ("node", "gate")
 
 def arguments(scene, server):
     if server == "node":
-        return ["node", Store(scene).directory, "--listen", "127.0.0.1:0"]
+        return ["node", Store(scene).folder, "--listen", "127.0.0.1:0"]
     configuration = scene.folder / "gate.toml"
     listen = f'protocol = "s3"\naddress = "127.0.0.1:0"\nupstream = "127.0.0.1:{free_port()}"\n'
     configuration.write_text(f"[[listen]]\n{listen}")

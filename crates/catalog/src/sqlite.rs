@@ -14,7 +14,7 @@ mod forks;
 mod index_room;
 mod listing;
 mod lock_holders;
-mod lock_wait;
+mod lock_timeout;
 mod mark;
 mod names;
 mod opened_files;

@@ -16,7 +16,7 @@ use super::beginnings;
 use super::failure::{Attempt, Failure};
 use super::forks;
 use super::index_room;
-use super::lock_wait::{BUSY_TIMEOUT, LockWait};
+use super::lock_timeout::{BUSY_TIMEOUT, LockTimeouts};
 use super::mark::MarkUpdate;
 use super::opened_files::OpenedFiles;
 use super::schema;
@@ -48,7 +48,7 @@ pub(super) struct Connections {
     /// None where the catalog was opened for reading and can only be read.
     writer: Option<Mutex<Connection>>,
     /// Of those that wait for the writers' lock.
-    turn: LockWait,
+    turn: LockTimeouts,
     /// Why file and log do not belong together: then nothing is written.
     mixture: Option<String>,
     /// The files as opened, where they can be written.
@@ -71,7 +71,7 @@ impl Connections {
         check_ordinary(path)?;
         index_room::check(path)?;
         let writer = connect(path, create).map_err(explain)?;
-        let lock = LockWait::on(path);
+        let lock = LockTimeouts::on(path);
         let mixture = lock.retry(|| beginnings::mixture(&writer, path)).map_err(explain)?;
         if mixture.is_some() {
             return Ok(Connections { mixture, ..Self::with_writer(path, None) });
@@ -101,7 +101,7 @@ impl Connections {
     }
 
     fn with_writer(path: &Path, writer: Option<Connection>) -> Self {
-        let (turn, readers) = (LockWait::on(path), Mutex::default());
+        let (turn, readers) = (LockTimeouts::on(path), Mutex::default());
         Connections {
             path: path.to_owned(),
             readers,
@@ -189,7 +189,7 @@ impl Connections {
             }
             tried => tried,
         };
-        LockWait::on(&self.path).retry(attempt).map_err(|failure| failure.explain(&self.path))
+        LockTimeouts::on(&self.path).retry(attempt).map_err(|failure| failure.explain(&self.path))
     }
 
     fn try_read<T>(&self, body: impl Fn(&Connection) -> Attempt<T>) -> Attempt<T> {
@@ -211,7 +211,7 @@ impl Connections {
             connection.execute_batch("BEGIN; SELECT sequence FROM counters;")?;
             Ok(connection)
         };
-        LockWait::on(&self.path).retry(attempt).map_err(|failure| failure.explain(&self.path))
+        LockTimeouts::on(&self.path).retry(attempt).map_err(|failure| failure.explain(&self.path))
     }
 
     pub fn path(&self) -> &Path {

@@ -26,7 +26,7 @@ const SEEN_TTL: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// What those that wait see together: the next of them does not begin to wait anew.
-pub(super) struct LockWait {
+pub(super) struct LockTimeouts {
     path: PathBuf,
     quiet: Mutex<Option<Quiet>>,
 }
@@ -38,9 +38,9 @@ struct Quiet {
     seen: Instant,
 }
 
-impl LockWait {
+impl LockTimeouts {
     pub fn on(path: &Path) -> Self {
-        LockWait { path: path.to_owned(), quiet: Mutex::default() }
+        LockTimeouts { path: path.to_owned(), quiet: Mutex::default() }
     }
 
     /// Tries again for as long as other processes are in the way, up to the timeouts.
