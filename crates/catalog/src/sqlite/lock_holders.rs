@@ -20,9 +20,9 @@ const WRITER_BYTES: RangeInclusive<u64> = 120..=122;
 
 /// Other processes that hold a lock which a writer needs, as far as the kernel names them; of each whether it holds one
 /// for writing.
-pub(super) struct LockOwners(BTreeMap<u32, bool>);
+pub(super) struct LockHolders(BTreeMap<u32, bool>);
 
-impl LockOwners {
+impl LockHolders {
     pub fn of(path: &Path) -> Self {
         let locks = read_to_string("/proc/locks").unwrap_or_default();
         let index = metadata(format!("{}-shm", path.display()));
@@ -35,7 +35,7 @@ impl LockOwners {
         holders.remove(&std::process::id());
         // One of another container.
         holders.remove(&0);
-        LockOwners(holders)
+        LockHolders(holders)
     }
 
     /// Whether there are some, and none can be writing: SQLite never holds a writer's lock for reading.
@@ -46,7 +46,7 @@ impl LockOwners {
 }
 
 /// ` (process 71 of user 1000: sqlite3 catalog.sqlite)`; empty where there are none.
-impl Display for LockOwners {
+impl Display for LockHolders {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let named: Vec<String> = self.0.keys().take(MAX_NAMED).copied().map(described).collect();
         if named.is_empty() { Ok(()) } else { write!(f, " ({})", named.join(", ")) }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::failure::{Attempt, Failure};
-use super::lock_holders::LockOwners;
+use super::lock_holders::LockHolders;
 use super::unlocked::Stamp;
 use crate::Error;
 
@@ -75,7 +75,7 @@ impl LockTimeouts {
     }
 
     fn is_stuck(&self, quiet_time: Duration) -> bool {
-        quiet_time >= QUIET_TIMEOUT || (quiet_time >= IDLE_TIMEOUT && LockOwners::of(&self.path).are_idle())
+        quiet_time >= QUIET_TIMEOUT || (quiet_time >= IDLE_TIMEOUT && LockHolders::of(&self.path).are_idle())
     }
 
     fn explain(&self, failure: Failure, quiet_time: Duration) -> Failure {
@@ -83,7 +83,7 @@ impl LockTimeouts {
         if matches!(failure, Failure::ChangedMeanwhile) {
             return failure;
         }
-        let holders = LockOwners::of(&self.path);
+        let holders = LockHolders::of(&self.path);
         let why = match quiet_time >= IDLE_TIMEOUT {
             true => format!(
                 "another process{holders} has held its lock for {} s and written nothing; end that, and run this again",

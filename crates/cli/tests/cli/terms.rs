@@ -8,13 +8,13 @@ const CRATES: [&str; 5] = ["format", "store", "catalog", "repository", "transfer
 
 /// Words that an engineer of file systems, databases or networks knows, in the sense known there.
 const FIELD: &str = "\
-    access acknowledge action address ahead answer ask attempt attempts attributes back background behaviour bitmap \
+    access acknowledge action address ahead answer ask attempt attempts attributes back background batch behaviour bitmap \
     budget buffer buffers builder built bulk challenge change charge checked choice chunker claims client clock \
     closing codec collect commit committed comparison completion confirmed connection connections containers content \
     context counters counting credentials cursor damage decoded detach difference digest directory disconnect done \
     durable ends engines entries entry error event extents failed failure fault faulty field figures file files \
-    frame from guard handle handler handshake header heartbeats held hello id identity idle incoming index io issued \
-    join key kind known lease leaves limits link list live liveness local lock lost lru manifests map memory merge \
+    frame from guard handle handler handshake header heartbeats held hello holders id identity idle incoming index io \
+    issued join key kind known lease leaves limits link list live liveness local lock lost lru manifests map memory merge \
     mode names new next nonce numbers off offers one open opened operation options order origin others outgoing \
     overwritten pace packed packer parts path payload permissions pin plain plan pooled process published purpose \
     queue queued random range reach read readable reader rebuild receive received record reduction referable refusal \
