@@ -19,7 +19,7 @@ pub(super) struct Holder {
 
 /// Up to four holders, and where the others are.
 #[derive(Clone, Copy)]
-pub(super) struct LockHolders {
+pub(super) struct Holders {
     workers: [u32; NEAR],
     slots: [u32; NEAR],
     blocks: u32,
@@ -28,17 +28,17 @@ pub(super) struct LockHolders {
 /// The blocks of all items; those in use are full.
 #[derive(Default)]
 pub(super) struct HolderBlocks {
-    blocks: Vec<LockHolders>,
+    blocks: Vec<Holders>,
     vacant: Vec<u32>,
 }
 
-impl LockHolders {
-    pub const NOBODY: LockHolders = LockHolders { workers: [NONE; NEAR], slots: [NONE; NEAR], blocks: NONE };
+impl Holders {
+    pub const NOBODY: Holders = Holders { workers: [NONE; NEAR], slots: [NONE; NEAR], blocks: NONE };
 
     pub fn add(&mut self, blocks: &mut HolderBlocks, holder: Holder) {
         assert!(holder.worker.0 < NONE & !ARRIVING, "fewer than 2^31 - 1 workers");
         if self.len() == NEAR {
-            *self = LockHolders { blocks: blocks.occupy(*self), ..LockHolders::NOBODY };
+            *self = Holders { blocks: blocks.occupy(*self), ..Holders::NOBODY };
         }
         let at = self.len();
         self.workers[at] = holder.worker.0 | if holder.is_arriving { ARRIVING } else { 0 };
@@ -96,7 +96,7 @@ impl LockHolders {
         Holder { worker: WorkerId(worker & !ARRIVING), slot: self.slots[at], is_arriving: worker & ARRIVING != 0 }
     }
 
-    fn place<'a>(&'a mut self, blocks: &'a mut HolderBlocks, worker: WorkerId) -> Option<(&'a mut LockHolders, usize)> {
+    fn place<'a>(&'a mut self, blocks: &'a mut HolderBlocks, worker: WorkerId) -> Option<(&'a mut Holders, usize)> {
         if let Some(at) = self.position(worker) {
             return Some((self, at));
         }
@@ -112,7 +112,7 @@ impl LockHolders {
 }
 
 impl HolderBlocks {
-    fn occupy(&mut self, block: LockHolders) -> u32 {
+    fn occupy(&mut self, block: Holders) -> u32 {
         if let Some(place) = self.vacant.pop() {
             self.blocks[place as usize] = block;
             return place;
@@ -121,7 +121,7 @@ impl HolderBlocks {
         self.blocks.len() as u32 - 1
     }
 
-    fn free(&mut self, place: u32) -> LockHolders {
+    fn free(&mut self, place: u32) -> Holders {
         self.vacant.push(place);
         self.blocks[place as usize]
     }

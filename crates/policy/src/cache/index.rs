@@ -8,7 +8,7 @@
 use hashbrown::HashTable;
 
 use super::eviction::Priorities;
-use super::holders::{Holder, HolderBlocks, LockHolders};
+use super::holders::{Holder, HolderBlocks, Holders};
 use super::note::Note;
 use super::order::Order;
 use super::prefetch::prefetch;
@@ -34,7 +34,7 @@ pub(super) struct Replica {
 #[repr(align(64))]
 struct Item {
     bytes: u64,
-    holders: LockHolders,
+    holders: Holders,
     note: Note,
     copies: u16,
     arriving: u16,
@@ -97,7 +97,7 @@ impl Index {
     pub fn add_item(&mut self, bytes: u64) -> ItemId {
         self.items.push(Item {
             bytes,
-            holders: LockHolders::NOBODY,
+            holders: Holders::NOBODY,
             note: Note::NOTHING,
             copies: 0,
             arriving: 0,

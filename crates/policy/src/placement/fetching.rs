@@ -28,7 +28,7 @@ pub struct Fetch {
     pub evicted: Vec<ItemId>,
 }
 
-/// LockHolders that are compared; of an item with more any will do.
+/// Holders that are compared; of an item with more any will do.
 const HOLDERS: usize = 32;
 /// Replicas among which ours looks for one that is neither wanted nor the last.
 const DEPTH: usize = 16;
