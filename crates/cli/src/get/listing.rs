@@ -18,14 +18,31 @@ use super::report::{Fault, Report};
 use crate::shown;
 use crate::tree_view::TreeView;
 
-/// Files handed to a worker at a time.
+/// Files handed to a worker at a time, fewer when they have many bytes: the others have work, too.
 const FILES_AT_ONCE: usize = 64;
+const BYTES_AT_ONCE: u64 = 4 << 20;
 
 /// Files of one directory, for one worker, in the order of their names: neighbours share blocks.
 pub struct Unit {
     /// Below the destination.
     pub directory: PathBuf,
     pub files: Vec<(CString, FileEntry)>,
+    bytes: u64,
+}
+
+impl Unit {
+    fn new(directory: &Path) -> Self {
+        Unit { directory: directory.to_owned(), files: Vec::new(), bytes: 0 }
+    }
+
+    fn takes_one_more_of(&self, directory: &Path) -> bool {
+        self.directory == directory && self.files.len() < FILES_AT_ONCE && self.bytes < BYTES_AT_ONCE
+    }
+
+    fn add(&mut self, name: CString, entry: FileEntry) {
+        self.bytes = self.bytes.saturating_add(entry.head.as_ref().map_or(0, |head| head.record.size));
+        self.files.push((name, entry));
+    }
 }
 
 /// The work left when all files are there; all paths are below the destination.
@@ -144,13 +161,10 @@ impl<'a> Listing<'a> {
         let name = to.file_name().and_then(|name| CString::new(name.as_bytes()).ok());
         let name = name.with_context(|| format!("{}: not a name a file can have", shown::local(to)))?;
         let directory = to.parent().unwrap_or(Path::new(""));
-        let fits =
-            self.open.as_ref().is_some_and(|unit| unit.directory == directory && unit.files.len() < FILES_AT_ONCE);
-        if !fits {
+        if self.open.as_ref().is_some_and(|unit| !unit.takes_one_more_of(directory)) {
             self.hand_out()?;
         }
-        let unit = self.open.get_or_insert_with(|| Unit { directory: directory.to_owned(), files: Vec::new() });
-        unit.files.push((name, entry));
+        self.open.get_or_insert_with(|| Unit::new(directory)).add(name, entry);
         Ok(())
     }
 
@@ -190,4 +204,31 @@ fn below(path: &StorePath, wanted: &Selection) -> anyhow::Result<PathBuf> {
     let rest = path.below(&wanted.path).filter(|rest| !rest.is_empty());
     let rest = rest.with_context(|| format!("{path}: was listed below {}, where it does not lie", wanted.path))?;
     Ok(wanted.to.join(OsStr::from_bytes(rest)))
+}
+
+#[cfg(test)]
+mod tests {
+    use catalog::Version;
+    use format::{Root, VersionRecord};
+
+    use super::*;
+
+    fn entry(size: u64) -> FileEntry {
+        let record = VersionRecord { root: Root::Inline(Vec::new()), size, content: None };
+        let head = Version { number: 1, committed_ns: 0, record, attributes: None };
+        FileEntry { file: FileId(1), attributes: Attributes::default(), head: Some(head), links: 1 }
+    }
+
+    #[test]
+    fn a_unit_of_large_files_has_few_of_them() {
+        let taken = |bytes: u64| {
+            let mut unit = Unit::new(Path::new("d"));
+            while unit.takes_one_more_of(Path::new("d")) {
+                unit.add(c"f".to_owned(), entry(bytes));
+            }
+            unit.files.len()
+        };
+        assert_eq!((taken(1 << 30), taken(1 << 20), taken(100)), (1, 4, FILES_AT_ONCE));
+        assert!(!Unit::new(Path::new("d")).takes_one_more_of(Path::new("e")));
+    }
 }

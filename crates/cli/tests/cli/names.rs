@@ -215,6 +215,8 @@ fn digest_offers_of_what_no_frame_could_carry_are_refused() {
     let clients = clients(&node, 2);
     clients[0].offer(0);
     clients[0].is_to_supply_all();
+    // The node has remembered the list: it does so after its reply.
+    clients[0].waits();
     for (offset, bytes) in [
         (0, 1 << 61),
         (0, 1 << 62),
