@@ -370,7 +370,8 @@ def start_by_hand(folder):
     scheduler = start("distributed.cli.dask_scheduler", "--port", "0")
     worker = start("distributed.cli.dask_worker", "--no-nanny", "--nthreads", "2", "--local-directory", str(folder))
     deadline = time.monotonic() + 30
-    while not found.exists() and time.monotonic() < deadline:
+    # It is there before it is whole.
+    while not (found.exists() and found.read_text().rstrip().endswith("}")) and time.monotonic() < deadline:
         time.sleep(0.05)
     return scheduler, worker, json.loads(found.read_text())["address"]
 
