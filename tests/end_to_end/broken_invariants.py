@@ -3,9 +3,9 @@
 import signal
 
 from stage.building import THALWEG, preload
+from stage.ports import free_port
 from stage.registry import check, test
 from stage.store import Store
-from stage.versitygw import free_port
 
 SERVERS = ("node", "gate")
 

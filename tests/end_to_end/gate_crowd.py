@@ -8,8 +8,9 @@ import urllib.parse
 from pathlib import Path
 
 from stage.gate import Gate
+from stage.ports import free_port
 from stage.registry import check, test
-from stage.versitygw import Client, Server, free_port
+from stage.versitygw import Client, Server
 
 CLIENTS = 1000
 SECONDS = 10

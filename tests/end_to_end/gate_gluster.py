@@ -4,7 +4,8 @@ import os
 import time
 
 from stage.gate import Gate
-from stage.gluster import DIRECT, Brick, Device, Mount, free_port
+from stage.gluster import DIRECT, Brick, Device, Mount
+from stage.ports import free_port
 from stage.registry import check, test
 
 APPLICATIONS = """

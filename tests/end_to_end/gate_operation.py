@@ -6,8 +6,8 @@ import socket
 
 from stage.building import THALWEG
 from stage.gate import Gate
+from stage.ports import free_port
 from stage.registry import check, test
-from stage.versitygw import free_port
 
 GATE = """
 metrics = "127.0.0.1:{metrics}"

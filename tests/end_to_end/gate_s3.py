@@ -5,8 +5,9 @@ import urllib.request
 
 from stage.gate import Gate
 from stage.link import Link
+from stage.ports import free_port
 from stage.registry import check, test
-from stage.versitygw import Client, Server, free_port
+from stage.versitygw import Client, Server
 
 GATE = """
 [[listen]]

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from . import processes
+from .ports import free_port
 
 BLKIO = Path("/sys/fs/cgroup/blkio")
 VOLUME_ID = "11111111-2222-3333-4444-%012d"
@@ -48,11 +49,6 @@ CLIENT = """volume client{at}
   option remote-subvolume brick
 end-volume
 """
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 class Brick:

@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 
 from . import processes
+from .ports import free_port
 from .registry import Failure
 
 SOURCE = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
@@ -34,11 +35,6 @@ def program():
         variables = os.environ | {"GOBIN": str(CACHE), "CGO_ENABLED": "0"}
         subprocess.run([go, "install", SOURCE], check=True, env=variables, capture_output=True)
         return str(CACHE / "versitygw")
-
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return listener.getsockname()[1]
 
 
 def answers(port):
