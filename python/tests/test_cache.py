@@ -187,6 +187,25 @@ def test_many_threads_and_a_fork_share_one(cached, file):
     assert cached.cat_file(str(file)) == content
 
 
+def test_who_stands_still_while_it_keeps_a_block_keeps_nobody_from_reading(tmp_path, source, file):
+    def read(seconds):
+        cache = CachedFileSystem(tmp_path / "cache", "100 kB", BLOCK, fs=source, skip_instance_cache=True)
+        keep = cache.cache._put
+        cache.cache._put = lambda *block: time.sleep(seconds) or keep(*block)
+        return cache.cat_file(str(file), 0, 10)
+
+    stopped = multiprocessing.get_context("fork").Process(target=read, args=[30])
+    stopped.start()
+    try:
+        time.sleep(0.5)
+        begun = time.monotonic()
+        assert read(0) == file.read_bytes()[:10]
+        assert time.monotonic() - begun < 10
+    finally:
+        stopped.kill()
+        stopped.join()
+
+
 def test_files_left_by_the_dead_are_swept(tmp_path):
     BlockCache(tmp_path, 10 * BLOCK).put("k", 1, b"1")
     unlisted, partial = tmp_path / "items" / "ab" / "abcdef", tmp_path / "partial" / "x"

@@ -68,9 +68,13 @@ class BlockCache:
         return content
 
     def put(self, key: str, block: int, content: bytes) -> bool:
-        """Keeps a block, for which older ones make room. Returns whether there is room."""
+        """Keeps a block, for which older ones make room. Returns whether it is kept: not where there is no room, nor where
+        somebody else is just keeping it, who may stand still meanwhile."""
         name = _name(key, block)
-        with self.disk.fetches.hold(name):
+        lock = self.disk.fetches.hold_if_free(name)
+        if lock is None:
+            return False
+        with lock:
             return self.disk.freeing_when_full(lambda: self._put(name, content))
 
     def _check(self, name: str) -> bytes | None:

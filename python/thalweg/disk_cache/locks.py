@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import os
 import struct
+import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,9 @@ from thalweg.disk_cache.private_folder import make_private
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+# For locks that are kept for moments: who waits longer waits for a process that stands still.
+_TIMEOUT_S = 60.0
+_PAUSE_S = 0.01
 # struct flock of a 64-bit Linux: type, whence, start, length, process; padded as C does.
 _FLOCK = "hh4xqqi4x"
 
@@ -53,17 +57,33 @@ class Locks:
         self._path = path
 
     def hold(self, name: str) -> Lock:
-        """Alone; waits for its turn."""
+        """Alone; waits for its turn, however long: only for what threads of this process hold."""
         return self._set(name, fcntl.F_WRLCK, fcntl.F_OFD_SETLKW)
 
+    def hold_soon(self, name: str) -> Lock:
+        """Alone. Raises TimeoutError where others hold it for longer than moments."""
+        return self._set_soon(name, fcntl.F_WRLCK)
+
     def share(self, name: str) -> Lock:
-        """With others that share it; waits while somebody holds it alone."""
-        return self._set(name, fcntl.F_RDLCK, fcntl.F_OFD_SETLKW)
+        """With others that share it. Raises TimeoutError where somebody holds it alone for longer than moments."""
+        return self._set_soon(name, fcntl.F_RDLCK)
 
     def hold_if_free(self, name: str) -> Lock | None:
         """Alone, or None at once."""
+        return self._set_if_free(name, fcntl.F_WRLCK)
+
+    def _set_soon(self, name: str, kind: int) -> Lock:
+        end = time.monotonic() + _TIMEOUT_S
+        while (lock := self._set_if_free(name, kind)) is None:
+            if time.monotonic() > end:
+                why = f"a process that stands still has held {name} for {_TIMEOUT_S:.0f} s; end it, or name another cache folder"
+                raise TimeoutError(errno.ETIMEDOUT, why, self._path)
+            time.sleep(_PAUSE_S)
+        return lock
+
+    def _set_if_free(self, name: str, kind: int) -> Lock | None:
         try:
-            return self._set(name, fcntl.F_WRLCK, fcntl.F_OFD_SETLK)
+            return self._set(name, kind, fcntl.F_OFD_SETLK)
         except OSError as error:
             if error.errno in (errno.EAGAIN, errno.EACCES):
                 return None

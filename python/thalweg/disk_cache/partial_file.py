@@ -66,7 +66,7 @@ class PartialFile(_Partial):
         os.makedirs(folder, exist_ok=True)
         while True:
             self._descriptor, self.path = tempfile.mkstemp(suffix=f"-{ending}", prefix="", dir=folder)
-            self._lock = _locks(folder).hold(os.path.basename(self.path))
+            self._lock = _locks(folder).hold_soon(os.path.basename(self.path))
             # Unless a sweep came between.
             if os.fstat(self._descriptor).st_nlink:
                 break
@@ -103,7 +103,7 @@ class PartialFolder(_Partial):
         os.makedirs(folder, exist_ok=True)
         while True:
             self.path = tempfile.mkdtemp(suffix=f"-{ending}", prefix="", dir=folder)
-            self._lock = _locks(folder).hold(os.path.basename(self.path))
+            self._lock = _locks(folder).hold_soon(os.path.basename(self.path))
             # Unless a sweep came between.
             if os.path.isdir(self.path):
                 break

@@ -217,16 +217,23 @@ class _Teardown(WorkerPlugin):
 
 _mutex = threading.Lock()
 _dask_agents: weakref.WeakKeyDictionary[Worker, dict[str, DaskAgent]] = weakref.WeakKeyDictionary()
+# Who makes an agent waits for its disk, and not with the mutex: Dask's event loop takes that.
+_openings: weakref.WeakKeyDictionary[Worker, threading.Lock] = weakref.WeakKeyDictionary()
 
 
 def _dask_agent(worker: Worker, options: Options, slots: int) -> tuple[DaskAgent, ThreadSlot | ProcessSlot]:
     with _mutex:
-        dask_agents = _dask_agents.setdefault(worker, {})
-        dask_agent = dask_agents.get(options.run)
-        if dask_agent is None or dask_agent.agent.is_closed:
-            dask_agent = dask_agents[options.run] = DaskAgent(worker, options, slots)
+        opening = _openings.setdefault(worker, threading.Lock())
+    with opening:
+        with _mutex:
+            dask_agent = _dask_agents.setdefault(worker, {}).get(options.run)
+            if dask_agent is not None and not dask_agent.agent.is_closed:
+                return dask_agent, dask_agent.runner_started()
+        dask_agent = DaskAgent(worker, options, slots)
+        with _mutex:
+            _dask_agents[worker][options.run] = dask_agent
             dask_agent.join()
-        return dask_agent, dask_agent.runner_started()
+            return dask_agent, dask_agent.runner_started()
 
 
 def _close_if_left(worker: Worker, dask_agent: DaskAgent) -> None:
