@@ -35,6 +35,7 @@ use crate::tree_view::TreeView;
                         that is damaged in the store is named and the others go on; the exit code is 3 then.\n\n\
                         Example: thalweg get /scratch/st::run1 copy\n\
                         Example: thalweg get --snapshot latest /scratch/st::run1 copy\n\
+                        Example: thalweg get -nv /scratch/st::run1 copy\n\
                         Example: thalweg get --include '*.h5' --exclude tmp/ /scratch/st::run1 copy\n\
                         Example: thalweg get /scratch/st::run1/out.dat - --range 4096:512 | od -f"
 )]
@@ -67,6 +68,12 @@ pub struct Arguments {
     /// Of directories, all but names that match and what lies below them (repeatable)
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<NamePattern>,
+    /// Say what would be fetched, and write nothing; contents are not read
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+    /// A line for each name: new, or replaced in DEST (--json: `names`)
+    #[arg(long, short)]
+    verbose: bool,
     /// Leave holes also where zeros were written
     #[arg(long)]
     sparse: bool,
@@ -89,6 +96,9 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     if let Some(scheme) = scheme_of(to.as_bytes()) {
         let (to, scheme) = (shown::local(Path::new(to)), escaped(scheme));
         misuse!("{to}: the destination of get is a local path, not {scheme}:// (such a name is written ./{to})");
+    }
+    if to == "-" && (arguments.dry_run || arguments.verbose) {
+        misuse!("--dry-run and --verbose are about names in a directory; with `-` there are none");
     }
     arguments.rates.apply(&locations[0].store)?;
     // Reading what is unfinished makes pages of a manifest for it.
@@ -241,40 +251,49 @@ fn fetch(
         misuse!("--include and --exclude choose from directories, and none is named");
     }
     let into = to.is_dir();
-    if !into && (locations.len() > 1 || to.as_os_str().as_bytes().ends_with(b"/")) {
+    let is_missing = !into && (locations.len() > 1 || to.as_os_str().as_bytes().ends_with(b"/"));
+    if is_missing && !arguments.dry_run {
         std::fs::create_dir_all(to).with_context(|| shown::local(to))?;
     }
-    let into = to.is_dir();
+    let into = is_missing || to.is_dir();
     // Names are relative to one directory, which the user chose and which may be reached through links.
     let base = if into { to } else { parent(to) };
-    let destination = Destination::open(base).map_err(std::io::Error::from).with_context(|| shown::local(base))?;
+    let destination = match is_missing && arguments.dry_run {
+        true => Destination::missing(base),
+        false => Destination::open(base).map_err(std::io::Error::from).with_context(|| shown::local(base))?,
+    };
     let wanted = locations.into_iter().zip(entries).map(|(location, entry)| wanted(location, entry, to, into));
     let wanted: Vec<_> = wanted.collect::<anyhow::Result<_>>()?;
     refuse_twins(&wanted, &destination)?;
     let workers = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let range = arguments.range.unwrap_or(Range::WHOLE);
     let withheld = if arguments.privileged { Withheld::Nothing } else { Withheld::Privileges };
-    let options = Options { workers, sparse: arguments.sparse, range, withheld };
+    let &Arguments { sparse, dry_run, verbose, .. } = arguments;
+    let options = Options { workers, sparse, range, withheld, dry_run, verbose };
     interruption.heed(true);
     let summary = get(repository, &destination, (view, &wanted, &filter), options, (output, interruption));
     interruption.heed(false);
     let summary = summary?;
-    if arguments.sync {
+    if arguments.sync && !dry_run {
         sync(base)?;
     }
-    output.document(&fields(&summary))?;
-    output.summary(line(&summary))?;
+    output.document(&fields(&summary, arguments))?;
+    output.summary(line(&summary, dry_run))?;
     if let Some(signal) = summary.interrupted {
+        if dry_run {
+            return Err(Interrupted { signal, told: "interrupted: not all names were looked at".to_owned() }.into());
+        }
         let begun = wanted.iter().find(|wanted| !into && wanted.entry.attributes.kind == FileKind::Directory);
         let told = interrupted(begun.map(|begun| destination.path(&begun.to)));
         return Err(Interrupted { signal, told }.into());
     }
     if !filter.include.is_empty() && summary.is_empty() {
-        bail!("nothing was fetched: no name matches");
+        bail!("{}", if dry_run { "no name matches" } else { "nothing was fetched: no name matches" });
     }
     let lost = shown::count(summary.lost.len() as u64, "file");
     match summary.lost.len() {
         0 => Ok(()),
+        _ if dry_run => Err(Incomplete(format!("{lost} would not be fetched")).into()),
         _ if summary.is_nothing_written() => {
             bail!("{}: nothing was fetched; {lost} could not be written", shown::local(base))
         }
@@ -336,7 +355,7 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn fields(summary: &Summary) -> Value {
+fn fields(summary: &Summary, arguments: &Arguments) -> Value {
     let named = |list: &[(PathBuf, String)]| -> Vec<Value> {
         let named = list.iter().map(|(path, why)| {
             let mut fields = shown::path_fields(path.as_os_str().as_encoded_bytes());
@@ -345,7 +364,8 @@ fn fields(summary: &Summary) -> Value {
         });
         named.collect()
     };
-    json!({
+    let mut fields = json!({
+        "dry_run": arguments.dry_run,
         "files": summary.files,
         "directories": summary.directories,
         "symlinks": summary.symlinks,
@@ -356,11 +376,16 @@ fn fields(summary: &Summary) -> Value {
         "incomplete": named(&summary.incomplete),
         "left_out": summary.left_out,
         "interrupted": summary.interrupted.is_some(),
-    })
+    });
+    if arguments.verbose {
+        fields["names"] = summary.names.clone().into();
+    }
+    fields
 }
 
-fn line(summary: &Summary) -> String {
-    let mut line = format!("got {} ({})", shown::count(summary.files, "file"), shown::size(summary.bytes));
+fn line(summary: &Summary, dry_run: bool) -> String {
+    let verb = if dry_run { "would get" } else { "got" };
+    let mut line = format!("{verb} {} ({})", shown::count(summary.files, "file"), shown::size(summary.bytes));
     for (number, what) in [
         (summary.directories, ["directory", "directories"]),
         (summary.symlinks, ["symlink", "symlinks"]),

@@ -15,7 +15,8 @@ use rustix::io::{Errno, Result};
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 pub struct Destination {
-    opened: OwnedFd,
+    /// None: a dry run has not made it.
+    opened: Option<OwnedFd>,
     path: PathBuf,
 }
 
@@ -30,7 +31,12 @@ impl Destination {
     /// Opens the directory. The user's own path to it may lead through links.
     pub fn open(path: &Path) -> Result<Self> {
         let opened = rustix::fs::openat(CWD, path, DIRECTORY, Mode::empty())?;
-        Ok(Destination { opened, path: path.to_owned() })
+        Ok(Destination { opened: Some(opened), path: path.to_owned() })
+    }
+
+    /// One that is not there, for a dry run: nothing is below it.
+    pub fn missing(path: &Path) -> Self {
+        Destination { opened: None, path: path.to_owned() }
     }
 
     /// Returns the path of something below, for messages.
@@ -40,15 +46,16 @@ impl Destination {
 
     /// Opens the directory `below`; empty: the destination itself.
     pub fn directory(&self, below: &Path) -> Result<OwnedFd> {
+        let Some(base) = &self.opened else { return Err(Errno::NOENT) };
         let mut opened: Option<OwnedFd> = None;
         for component in below.components() {
             let Component::Normal(name) = component else { return Err(Errno::INVAL) };
-            let parent = opened.as_ref().map_or(self.opened.as_fd(), |opened| opened.as_fd());
+            let parent = opened.as_ref().map_or(base.as_fd(), |opened| opened.as_fd());
             opened = Some(open_directory(parent, name)?);
         }
         match opened {
             Some(opened) => Ok(opened),
-            None => rustix::fs::openat(&self.opened, ".", DIRECTORY, Mode::empty()),
+            None => rustix::fs::openat(base, ".", DIRECTORY, Mode::empty()),
         }
     }
 
@@ -57,6 +64,14 @@ impl Destination {
         let Some(Component::Normal(name)) = below.components().next_back() else { return Err(Errno::INVAL) };
         let name = CString::new(name.as_bytes()).map_err(|_| Errno::INVAL)?;
         Ok((self.directory(below.parent().unwrap_or(Path::new("")))?, name))
+    }
+
+    /// What `make_directory` would do.
+    pub fn would_make_directory(&self, below: &Path) -> Result<MadeDirectories> {
+        match self.directory(below) {
+            Err(Errno::NOENT) => Ok(MadeDirectories::New),
+            opened => opened.map(|_| MadeDirectories::Before),
+        }
     }
 
     /// Makes the directory `below`, ours alone until its attributes are set. One that is there already will do, but

@@ -140,15 +140,44 @@ pub fn link(from: (&OwnedFd, &CStr), to: (&OwnedFd, &CStr)) -> Result<()> {
     }
 }
 
+/// What a name is to the destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameState {
+    New,
+    Replaced,
+}
+
+impl NameState {
+    pub fn name(self) -> &'static str {
+        match self {
+            NameState::New => "new",
+            NameState::Replaced => "replaced",
+        }
+    }
+}
+
+/// Fails where something stands that no file takes the place of: a directory, or as `refuse_special` says.
+pub fn state_of(directory: &OwnedFd, name: &CStr) -> Result<NameState> {
+    match kind_there(directory, name)? {
+        None => Ok(NameState::New),
+        Some(FileType::RegularFile | FileType::Symlink) => Ok(NameState::Replaced),
+        Some(FileType::Directory) => Err(Errno::ISDIR),
+        Some(_) => Err(Errno::EXIST),
+    }
+}
+
 /// A device, a pipe or a socket in a tree is not replaced by a file.
 fn refuse_special(directory: &OwnedFd, name: &CStr) -> Result<()> {
-    let found = match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
-        Err(Errno::NOENT) => return Ok(()),
-        found => found?,
-    };
-    match FileType::from_raw_mode(found.st_mode) {
-        FileType::RegularFile | FileType::Symlink | FileType::Directory => Ok(()),
-        _ => Err(Errno::EXIST),
+    match kind_there(directory, name)? {
+        None | Some(FileType::RegularFile | FileType::Symlink | FileType::Directory) => Ok(()),
+        Some(_) => Err(Errno::EXIST),
+    }
+}
+
+fn kind_there(directory: &OwnedFd, name: &CStr) -> Result<Option<FileType>> {
+    match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => Ok(None),
+        found => Ok(Some(FileType::from_raw_mode(found?.st_mode))),
     }
 }
 

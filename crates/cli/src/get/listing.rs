@@ -12,6 +12,7 @@ use format::{Attributes, FileId, FileKind, StorePath};
 
 use super::Selection;
 use super::destination::{self, Destination, explained};
+use super::file::NameState;
 use super::filter::Filter;
 use super::leftovers;
 use super::report::{Fault, Report};
@@ -62,6 +63,7 @@ pub struct Listing<'a> {
     /// Directories that are made when something in them is fetched.
     pending: HashMap<PathBuf, Attributes>,
     made: MadeDirectories,
+    dry_run: bool,
     /// Files with several names, under the first.
     first: HashMap<FileId, PathBuf>,
     /// Directories that could not be made or entered: nothing below them is fetched.
@@ -75,11 +77,11 @@ impl<'a> Listing<'a> {
         destination: &'a Destination,
         units: SyncSender<Unit>,
         report: &'a Report<'a>,
-        filter: &'a Filter,
+        (filter, dry_run): (&'a Filter, bool),
     ) -> Self {
         let (made, first, refused) = (MadeDirectories::default(), HashMap::new(), HashSet::new());
         let pending = HashMap::new();
-        Listing { view, destination, units, report, filter, pending, made, first, refused, open: None }
+        Listing { view, destination, units, report, filter, pending, made, dry_run, first, refused, open: None }
     }
 
     /// Returns when all is handed out.
@@ -176,10 +178,17 @@ impl<'a> Listing<'a> {
     }
 
     fn directory(&mut self, to: PathBuf, attributes: Attributes) {
-        match self.destination.make_directory(&to) {
+        let made = match self.dry_run {
+            true => self.destination.would_make_directory(&to),
+            false => self.destination.make_directory(&to),
+        };
+        match made {
             Ok(made) => {
-                if made == destination::MadeDirectories::Before {
-                    self.remove_leftovers(&to);
+                match made {
+                    destination::MadeDirectories::Before => self.remove_leftovers(&to),
+                    destination::MadeDirectories::New => {
+                        self.report.list(&self.destination.path(&to), NameState::New, None)
+                    }
                 }
                 self.report.count(|summary| summary.directories += 1);
                 self.made.directories.push((to, attributes));
@@ -193,6 +202,9 @@ impl<'a> Listing<'a> {
     }
 
     fn remove_leftovers(&self, directory: &Path) {
+        if self.dry_run {
+            return;
+        }
         if let Ok(opened) = self.destination.directory(directory) {
             leftovers::remove(&opened);
         }

@@ -10,6 +10,7 @@ mod file;
 mod filter;
 mod leftovers;
 mod listing;
+mod preview;
 mod range;
 mod report;
 mod sink;
@@ -24,12 +25,15 @@ use anyhow::Context;
 use catalog::FileEntry;
 use format::{FileKind, StorePath};
 use repository::Repository;
+use rustix::io::Errno;
 
 pub use self::attributes::Withheld;
 pub use self::destination::Destination;
 use self::destination::explained;
+use self::file::NameState;
 pub use self::filter::Filter;
 use self::listing::{Listing, MadeDirectories};
+use self::preview::Preview;
 pub use self::range::{Range, print};
 pub use self::report::Summary;
 use self::report::{Fault, Report};
@@ -60,6 +64,10 @@ pub struct Options {
     /// Which part of each file.
     pub range: Range,
     pub withheld: Withheld,
+    /// Only say what would be.
+    pub dry_run: bool,
+    /// A line for each name.
+    pub verbose: bool,
 }
 
 /// Fetches everything wanted; once it is interrupted, nothing more. Fails when the store or the disk does.
@@ -70,14 +78,17 @@ pub fn get(
     options: Options,
     (output, interruption): (&Output, &Interruption),
 ) -> anyhow::Result<Summary> {
-    let report = Report::new(output, output.progress("get"), interruption);
+    let report = Report::new(output, options.verbose, output.progress("get"), interruption);
     let (units_in, units_out) = sync_channel(QUEUED_UNITS);
     let units_out = Arc::new(Mutex::new(units_out));
     let done = AtomicBool::new(false);
     let made = std::thread::scope(|scope| {
-        for _ in 0..options.workers {
+        for _ in 0..if options.dry_run { 1 } else { options.workers } {
             let (units, report) = (units_out.clone(), &report);
-            scope.spawn(move || Worker::new(repository, destination, report, options).run(&units));
+            scope.spawn(move || match options.dry_run {
+                true => Preview { destination, report, range: options.range }.run(&units),
+                false => Worker::new(repository, destination, report, options).run(&units),
+            });
         }
         // Only the workers hold the queue now: it closes with the last of them.
         drop(units_out);
@@ -85,7 +96,7 @@ pub fn get(
         if report.progress.is_shown() && view.is_present() {
             scope.spawn(|| set_total(repository, (wanted, filter), &report, &done));
         }
-        let made = Listing::new(view, destination, units_in, &report, filter).run(wanted);
+        let made = Listing::new(view, destination, units_in, &report, (filter, options.dry_run)).run(wanted);
         done.store(true, Ordering::Relaxed);
         made
     });
@@ -97,7 +108,7 @@ pub fn get(
     let made = made?;
     // The last steps, when all is there, may keep a second run out of a directory.
     if !interruption.has_come() {
-        finish(made, destination, options.withheld, &report);
+        finish(made, destination, options, &report);
     }
     report.progress.finish();
     Ok(report.into_summary())
@@ -110,19 +121,33 @@ fn broken_off(error: &anyhow::Error, summary: &Summary) -> anyhow::Error {
 }
 
 /// Hard links, then the directories' attributes, the deepest first.
-fn finish(made: MadeDirectories, destination: &Destination, withheld: Withheld, report: &Report) {
+fn finish(made: MadeDirectories, destination: &Destination, options: Options, report: &Report) {
     for (from, to) in &made.links {
-        match link(destination, from, to) {
-            Ok(()) => report.count(|summary| summary.links += 1),
+        let before = state_of_link(destination, to);
+        match if options.dry_run { before.map(drop) } else { link(destination, from, to) } {
+            Ok(()) => {
+                report.list(&destination.path(to), before.unwrap_or(NameState::New), None);
+                report.count(|summary| summary.links += 1);
+            }
             Err(error) => report.lost(&destination.path(to), error, Fault::Here),
         }
     }
+    if options.dry_run {
+        return;
+    }
     for (below, attributes) in made.directories.iter().rev() {
         let missing = match destination.directory(below) {
-            Ok(directory) => attributes::apply_to_directory(&directory, attributes, withheld),
+            Ok(directory) => attributes::apply_to_directory(&directory, attributes, options.withheld),
             Err(error) => vec![attributes::all_of_a_directory(explained(error))],
         };
         report.incomplete(&destination.path(below), missing);
+    }
+}
+
+fn state_of_link(destination: &Destination, to: &Path) -> rustix::io::Result<NameState> {
+    match destination.parent(to) {
+        Err(Errno::NOENT) => Ok(NameState::New),
+        parent => parent.and_then(|(directory, name)| file::state_of(&directory, &name)),
     }
 }
 

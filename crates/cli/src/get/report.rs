@@ -5,7 +5,10 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use serde_json::Value;
+
 use super::attributes::LeftOut;
+use super::file::NameState;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::shown;
@@ -36,6 +39,8 @@ pub struct Summary {
     pub incomplete: Vec<(PathBuf, String)>,
     /// How many of each kind.
     pub left_out: BTreeMap<&'static str, u64>,
+    /// With `--verbose --json`: what became of each name.
+    pub names: Vec<Value>,
     /// Of those not fetched, how many for a reason here.
     pub lost_here: u64,
     /// The signal that ended the run before everything was fetched.
@@ -57,6 +62,7 @@ impl Summary {
 
 pub struct Report<'a> {
     output: &'a Output,
+    verbose: bool,
     pub progress: Progress,
     pub interruption: &'a Interruption,
     inner: Mutex<Inner>,
@@ -69,8 +75,29 @@ struct Inner {
 }
 
 impl<'a> Report<'a> {
-    pub fn new(output: &'a Output, progress: Progress, interruption: &'a Interruption) -> Self {
-        Report { output, progress, interruption, inner: Mutex::default() }
+    pub fn new(output: &'a Output, verbose: bool, progress: Progress, interruption: &'a Interruption) -> Self {
+        Report { output, verbose, progress, interruption, inner: Mutex::default() }
+    }
+
+    pub fn is_verbose(&self) -> bool {
+        self.verbose
+    }
+
+    /// With `--verbose`: a line for a name.
+    pub fn list(&self, path: &Path, state: NameState, bytes: Option<u64>) {
+        if !self.verbose {
+            return;
+        }
+        if self.output.is_json() {
+            let mut fields = shown::path_fields(path.as_os_str().as_encoded_bytes());
+            fields.insert("state".into(), state.name().into());
+            fields.insert("bytes".into(), bytes.into());
+            return self.inner().summary.names.push(Value::Object(fields));
+        }
+        let size = bytes.map_or(String::new(), |bytes| format!(" ({})", shown::size(bytes)));
+        if let Err(error) = self.output.line(format_args!("{:<9} {}{size}", state.name(), shown::local(path))) {
+            self.failed(error);
+        }
     }
 
     pub fn count(&self, add: impl FnOnce(&mut Summary)) {

@@ -86,12 +86,16 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         let path = || directory.path.join(OsStr::from_bytes(name.to_bytes()));
+        let before = if self.report.is_verbose() { file::state_of(&directory.opened, name).ok() } else { None };
         let fetched = match entry.attributes.kind {
             FileKind::Symlink => self.symlink(directory, name, entry),
             _ => self.file(directory, name, entry),
         };
         match fetched {
             Ok(missing) => {
+                if let Some(state) = before {
+                    self.report.list(&path(), state, self.bytes(entry));
+                }
                 if !missing.is_empty() {
                     self.report.incomplete(&path(), missing);
                 }
@@ -113,6 +117,12 @@ impl<'a> Worker<'a> {
                 Ok(())
             }
         }
+    }
+
+    /// Of what is fetched of a file.
+    fn bytes(&self, entry: &FileEntry) -> Option<u64> {
+        let range = self.options.range.within(entry.head.as_ref()?.record.size);
+        Some(range.end - range.start)
     }
 
     fn symlink(&self, directory: &Directory, name: &CStr, entry: &FileEntry) -> Result<Vec<LeftOut>, FailureSide> {

@@ -151,3 +151,58 @@ fn a_dry_run_works_through_a_node() {
     assert_eq!(lines(&done), LINES);
     assert_eq!(store.read("t/old"), b"old");
 }
+
+/// Returns the lines of `get` with these options, sorted, with the store's `t` into `to`.
+fn got(store: &Store, options: &[&str], to: &Path) -> Vec<String> {
+    let mut arguments: Vec<OsString> = vec!["get".into(), "-v".into(), "-q".into()];
+    arguments.extend(options.iter().map(OsString::from));
+    arguments.extend([store.address("t"), to.into()]);
+    let place = format!("{}/", to.parent().unwrap().display());
+    let mut lines: Vec<_> = run(&arguments).expect(0).text().lines().map(|line| line.replace(&place, "")).collect();
+    lines.sort();
+    // Which of two names of a file is fetched first is chance.
+    lines.retain(|line| !line.contains("twin") && !line.contains("t/new"));
+    lines
+}
+
+#[test]
+fn a_dry_run_of_get_says_what_a_get_does_and_writes_nothing() {
+    let store = changed();
+    store.put(&store.path("source"), "t");
+    let to = store.path("copies/t");
+    fs::create_dir(store.path("copies")).unwrap();
+    let lines = ["new       t", "new       t/a.o (8 B)", "new       t/d", "new       t/link (6 B)"];
+    let lines = [&lines[..], &["new       t/old (18 B)", "new       t/same (4 B)"]].concat();
+    assert_eq!(got(&store, &["-n"], &to), lines);
+    assert!(!to.exists());
+    assert_eq!(got(&store, &[], &to), lines);
+    fs::remove_file(to.join("old")).unwrap();
+    fs::write(to.join("same"), "other").unwrap();
+    let again = ["new       t/old (18 B)", "replaced  t/a.o (8 B)", "replaced  t/link (6 B)", "replaced  t/same (4 B)"];
+    let into = store.path("copies");
+    let into_copies = |options: &[&str]| {
+        let lines = got(&store, options, &into);
+        lines.iter().map(|line| line.replace("copies/", "")).collect::<Vec<_>>()
+    };
+    assert_eq!(into_copies(&["-n"]), again);
+    assert_eq!(fs::read(to.join("same")).unwrap(), b"other");
+    assert_eq!(into_copies(&[]), again);
+    assert_eq!(fs::read(to.join("same")).unwrap(), b"same");
+}
+
+#[test]
+fn a_dry_run_of_get_names_what_would_stand_in_the_way_and_makes_no_directory() {
+    let store = changed();
+    let to = store.path("to");
+    fs::create_dir_all(to.join("t/same")).unwrap();
+    symlink("/etc", to.join("t/d")).unwrap();
+    let get = |to: &Path| run(&["get".as_ref(), "-n".as_ref(), store.address("t").as_os_str(), to.as_os_str()]);
+    let said = get(&to).expect(3).stderr;
+    for what in ["t/same: Is a directory", "t/d: a symbolic link", "2 files would not be fetched"] {
+        assert!(said.contains(what), "{said}");
+    }
+    assert!(!to.join("t/old").exists());
+    get(&store.path("a/b/")).expect(0);
+    assert!(!store.path("a").exists());
+    run(&["get".as_ref(), "-n".as_ref(), store.address("t/old").as_os_str(), "-".as_ref()]).expect(2);
+}
