@@ -207,6 +207,48 @@ fn beside_a_client_that_does_not_read() -> Trial {
     Trial { undisturbed, disturbed: worst(&mut step) }
 }
 
+/// Beyond half of the memory for answers.
+const DEAF: u64 = 8;
+
+#[test]
+fn clients_that_do_not_read_and_go_all_at_once_delay_no_other() {
+    assert_no_later(beside_clients_that_go_at_once);
+}
+
+fn beside_clients_that_go_at_once() -> Trial {
+    let store = Store::new();
+    let node = Node::of(&store);
+    let mut other = Client::new(&node, 1);
+    let session = other.open(&node, "shared").id;
+    let mut step = |number: u64| {
+        other.write(session, SEGMENT_BYTES);
+        other.checkpoint(session, number);
+        other.read(session);
+        let committed = other.obtain(Request::CommitPath { session });
+        assert!(matches!(committed, Reply::Version { .. }), "{committed:?}");
+    };
+    let undisturbed = worst(&mut step);
+    let mut deaf: Vec<Client> = (0..DEAF).map(|number| Client::new(&node, 10 + number)).collect();
+    for (number, deaf) in deaf.iter_mut().enumerate() {
+        let session = deaf.open(&node, &format!("deaf-{number}")).id;
+        assert_eq!(deaf.obtain(Request::SetSize { session, stripe_set: 0, size: 1 << 30 }), Reply::Done {});
+        let extents = vec![Extent { offset: 0, bytes: u64::from(format::MAX_PAYLOAD_BYTES) }];
+        for _ in 0..4 {
+            deaf.send(&Request::Read { session, stripe_set: 0, extents: extents.clone() }, &[]);
+        }
+    }
+    // All memory for answers is taken, and none of them was given up yet.
+    std::thread::sleep(Duration::from_millis(500));
+    let mut deaf = Some(deaf);
+    let disturbed = worst(|number| {
+        if number == 3 {
+            deaf = None;
+        }
+        step(STEPS + number);
+    });
+    Trial { undisturbed, disturbed }
+}
+
 #[test]
 fn a_busy_catalog_delays_no_write_and_no_read() {
     assert_no_later(beside_a_busy_catalog);
