@@ -86,6 +86,17 @@ impl Location {
     }
 }
 
+impl Location {
+    /// As a command line takes it, whatever bytes its names have.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let store = match &self.store {
+            StoreAddress::Directory(path) => path.as_os_str().as_bytes().to_vec(),
+            node => node.to_string().into_bytes(),
+        };
+        [&store, &b"::"[..], self.path.as_bytes()].concat()
+    }
+}
+
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}::{}", self.store, shown::path(&self.path))

@@ -10,6 +10,7 @@ use repository::Access;
 use serde_json::Value;
 
 use crate::byte_size;
+use crate::failure::misuse;
 use crate::location::Location;
 use crate::moment::CutoffTime;
 use crate::opening::open_store;
@@ -19,8 +20,10 @@ use crate::tree_view::ViewArguments;
 
 /// Find names below a directory
 #[derive(clap::Args)]
-#[command(after_help = "All conditions that are given must hold. Names are printed as `get` takes them.\n\n\
-                        Example: thalweg find /scratch/st::run1 --name '*.h5' --min-size 10M")]
+#[command(after_help = "All conditions that are given must hold. Names are printed as `get` takes them, but for \
+                        characters that a terminal does not show: they are written \\xNN, and -0 prints them as they are.\n\n\
+                        Example: thalweg find /scratch/st::run1 --name '*.h5' --min-size 10M\n\
+                        Example: thalweg find -0 /scratch/st::run1 --name '*.log' | xargs -0 thalweg rm")]
 pub struct Arguments {
     /// A directory or file, STORE::PATH
     #[arg(value_name = "STORE::PATH")]
@@ -37,6 +40,9 @@ pub struct Arguments {
     /// Files whose newest version was committed since: 2026-11-21, or 12h for the last 12 hours
     #[arg(long, value_name = "TIME")]
     since: Option<CutoffTime>,
+    /// Names as they are, with a zero byte behind each instead of a line's end, for `xargs -0`
+    #[arg(short = '0', long)]
+    print0: bool,
     #[command(flatten)]
     view: ViewArguments,
 }
@@ -72,12 +78,15 @@ fn size(text: &str) -> Result<u64, String> {
 
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let location = Location::parse(&arguments.location)?;
+    if arguments.print0 && output.is_json() {
+        misuse!("--json and --print0 are two forms of the same names; give one");
+    }
     let repository = open_store(&location.store, Access::Read)?;
     let mut array = output.array();
     let view = arguments.view.open(&repository, &location.path)?;
     let entry = view.expect(&location)?;
     let mut take = |path: &StorePath, entry: &FileEntry| match arguments.holds(path, entry) {
-        true => print(&location, path, entry, &mut array, output),
+        true => arguments.print(Location { path: path.clone(), ..location.clone() }, entry, &mut array, output),
         false => Ok(()),
     };
     take(&location.path, &entry)?;
@@ -98,17 +107,14 @@ impl Arguments {
             && self.min_size.is_none_or(|least| head.is_some_and(|head| head.record.size >= least))
             && self.since.is_none_or(|since| head.is_some_and(|head| since.is_before(head.committed_ns)))
     }
-}
 
-fn print(
-    location: &Location,
-    path: &StorePath,
-    entry: &FileEntry,
-    array: &mut Array<'_>,
-    output: &Output,
-) -> anyhow::Result<()> {
-    if output.is_json() {
-        return array.push(&Value::Object(shown::entry_fields(path, entry)));
+    fn print(&self, found: Location, entry: &FileEntry, array: &mut Array<'_>, output: &Output) -> anyhow::Result<()> {
+        if output.is_json() {
+            return array.push(&Value::Object(shown::entry_fields(&found.path, entry)));
+        }
+        match self.print0 {
+            true => output.content(&[&found.to_bytes(), &b"\0"[..]].concat()),
+            false => output.line(found),
+        }
     }
-    output.line(Location { path: path.clone(), ..location.clone() })
 }

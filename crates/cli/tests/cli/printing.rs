@@ -1,8 +1,9 @@
 //! Output: JSON keys, odd names, pipes that close.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{Read, Write};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::process::Stdio;
 
 use serde_json::Value;
@@ -95,6 +96,23 @@ fn odd_names_are_escaped_in_text_and_exact_in_json() {
     assert_eq!(listed[0]["path"], "t/a\nb");
     assert_eq!(listed[0].get("path_bytes"), None);
     assert_eq!(listed[1]["path_bytes"], "742fff");
+}
+
+#[test]
+fn find_prints_names_as_they_are_for_xargs() {
+    let store = with_names(&[b"a\nb", b"\xff"]);
+    let found = store.at("find", "t", &["--kind", "file", "-0"]).stdout;
+    let names: Vec<OsString> = found
+        .split(|byte| *byte == 0)
+        .filter(|name| !name.is_empty())
+        .map(|name| OsString::from_vec(name.to_vec()))
+        .collect();
+    assert_eq!(names.len(), 2, "{found:?}");
+    for name in &names {
+        run(&["rm".as_ref(), name.as_os_str()]).expect(0);
+    }
+    assert!(store.at("find", "t", &["--kind", "file"]).text().is_empty());
+    store.try_at("find", "t", &["-0", "--json"]).expect(2);
 }
 
 #[test]
