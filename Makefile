@@ -11,6 +11,7 @@
 #   make bench         the comparisons of bench/, short; longer ones are described in bench/README.md
 #   make bench-gate    the gate's measurements: an hour and more, as root (bench/README.md)
 #   make bench-diffusion  data diffusion beside Dask and Ray: about twenty minutes (bench/README.md)
+#   make test-bed      the emulated wide-area link of bench/wan, tested; `make test` builds it too
 #   make soak          hostile frames for a live node, then everything at once against one store, for SOAK_MINUTES
 #                      (default 5), as root
 #   make fuzz          each decoder for FUZZ_SECONDS (default 20)
@@ -20,7 +21,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := build
-.PHONY: build demo test check bench bench-gate bench-diffusion soak fuzz install package install-deps
+.PHONY: build demo test check test-bed bench bench-gate bench-diffusion soak fuzz install package install-deps
 
 export CARGO_TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
 export PATH := $(CARGO_TARGET_DIR)/release:$(PATH):$(HOME)/.cargo/bin
@@ -50,7 +51,7 @@ demo: build
 # crashed) counts as one failure, and the runners' own tallies are relabelled so that the last line is the only one.
 test:
 	@./install build test
-	$(MAKE) --no-print-directory build
+	$(MAKE) --no-print-directory build test-bed
 	log=$(CARGO_TARGET_DIR)/test.log
 	tally() {
 	    awk -v status="$$1" '/^test result:/ { passed += $$4; failed += $$6 }
@@ -72,8 +73,15 @@ check:
 	@./install build
 	cargo fmt --all --check
 	cargo fmt --manifest-path bench/load/Cargo.toml --check
+	cargo fmt --manifest-path bench/link/Cargo.toml --check
 	cargo clippy --release --workspace --all-targets -- -D warnings
 	cargo clippy --release --manifest-path bench/load/Cargo.toml --all-targets -- -D warnings
+	cargo clippy --release --manifest-path bench/link/Cargo.toml --all-targets -- -D warnings
+
+# The emulated link of bench/wan.
+test-bed:
+	cargo test --release --quiet --manifest-path bench/link/Cargo.toml
+	cargo build --release --manifest-path bench/link/Cargo.toml
 
 bench: build
 	@./install bench
