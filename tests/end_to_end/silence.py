@@ -184,6 +184,19 @@ def a_slow_disk_holds_programs_back_and_breaks_no_connection(scene, mpi):
     check(store.stat(f"slow-{SLOW_MIB}")["size"] == 2 * SLOW_RANKS * SLOW_MIB << 20, "the file's size")
 
 
+@test(each=MPIS, seconds=120)
+def a_sync_that_takes_longer_than_the_timeout_fails_nothing_while_the_disk_works(scene, mpi):
+    store = Store(scene)
+    node = store.start_node(variables={"LD_PRELOAD": str(preload("slow_disk")), "SLOW_DISK_MB_S": str(SLOW_MIB_S)})
+    timeout = {"THALWEG_TIMEOUT_S": str(TIMEOUT_SECONDS)}
+    phases = Phases(scene, mpi, "slow", mib=SLOW_MIB, ranks=SLOW_RANKS).start(store, [node], "--ack", "received", **timeout)
+    calls = phases.end(seconds=100)
+    check(not any(code for _, code, _ in calls), f"a call failed: {calls}")
+    check(max(seconds for _, _, seconds in calls) > TIMEOUT_SECONDS, f"no sync was long: {calls}")
+    scene.wait_for(phases.job)
+    check(phases.job.returncode == 0, f"the job ended with {phases.job.returncode}")
+
+
 # A node that is stopped for good.
 
 

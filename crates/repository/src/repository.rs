@@ -115,6 +115,11 @@ impl Repository {
         }
     }
 
+    /// Returns how much the disk has taken of what was to be synced; grows during a sync. 0 through a node.
+    pub fn synced_bytes(&self) -> u64 {
+        self.local.as_ref().map_or(0, |local| local.store.counters().synced_bytes)
+    }
+
     pub fn store(&self) -> &dyn SegmentStore {
         &*self.store
     }

@@ -10,9 +10,11 @@ mod memory;
 mod open_directory;
 mod ordinary;
 mod permissions;
+mod write_back;
 
 use std::any::Any;
 use std::io::IoSliceMut;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,6 +50,12 @@ pub trait File: Send + Sync {
 
     /// Makes the file's bytes survive power loss.
     fn sync(&self) -> Result<()>;
+
+    /// Syncs as [`File::sync`] does, with no more in this range than was written since the last time, and calls
+    /// `written` with the length of each part of it that the disk has taken, where that can be seen.
+    fn sync_watched(&self, _unsynced: Range<u64>, _written: &dyn Fn(u64)) -> Result<()> {
+        self.sync()
+    }
 
     /// Reads `bytes` bytes from `offset`; check the length against [`File::length`] before.
     fn read(&self, offset: u64, bytes: usize) -> Result<Vec<u8>> {

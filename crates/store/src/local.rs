@@ -91,6 +91,8 @@ pub struct Counters {
     pub duplicates_found: u64,
     /// Segments put although this process was already storing them.
     pub duplicates_stored: u64,
+    /// Bytes of containers that the disk has taken for a sync; grows while one runs.
+    pub synced_bytes: u64,
 }
 
 /// A store in containers of this machine; share it between threads.
@@ -131,6 +133,7 @@ struct Counts {
     stored_bytes: AtomicU64,
     duplicates_found: AtomicU64,
     duplicates_stored: AtomicU64,
+    synced_bytes: AtomicU64,
 }
 
 impl LocalStore {
@@ -245,6 +248,7 @@ impl LocalStore {
             stored_bytes: counts.stored_bytes.load(Ordering::Relaxed),
             duplicates_found: counts.duplicates_found.load(Ordering::Relaxed),
             duplicates_stored: counts.duplicates_stored.load(Ordering::Relaxed),
+            synced_bytes: counts.synced_bytes.load(Ordering::Relaxed),
         }
     }
 }

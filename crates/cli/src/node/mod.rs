@@ -257,6 +257,7 @@ impl Service for NodeService {
     }
 
     fn progress(&self) -> u64 {
-        self.node.progress.load(Ordering::Relaxed)
+        // A sync is long where the disk is slow, and is progress as long as the disk takes what was written.
+        self.node.progress.load(Ordering::Relaxed).wrapping_add(self.node.repository.synced_bytes())
     }
 }

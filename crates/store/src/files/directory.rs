@@ -2,6 +2,7 @@
 
 use std::fs::{self, TryLockError};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::OFlags;
 
 use super::open_directory::{Link, OpenDirectory};
+use super::write_back::write_back;
 use super::{File, Files, Held, OpenMode, Permissions, by_holders};
 use crate::{Error, Result};
 
@@ -295,6 +297,11 @@ impl File for OpenFile {
 
     fn sync(&self) -> Result<()> {
         self.file.sync_data().map_err(|source| failure(&self.path, source))
+    }
+
+    fn sync_watched(&self, unsynced: Range<u64>, written: &dyn Fn(u64)) -> Result<()> {
+        write_back(&self.file, unsynced, written).map_err(|source| failure(&self.path, source))?;
+        self.sync()
     }
 }
 

@@ -3,7 +3,9 @@
 //! Syncs are shared: a caller that arrives while one runs waits for the next, and that one serves all who wait. A
 //! footer is written only after everything before it was synced. Only durable segments get table entries.
 
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use format::{ContainerId, TableEntry};
 
@@ -32,6 +34,7 @@ pub(super) struct Unsynced {
     file: Arc<dyn File>,
     named: bool,
     segments: u32,
+    bytes: Range<u64>,
 }
 
 impl Shared {
@@ -99,8 +102,12 @@ impl Shared {
 
     pub(super) fn sync_container(&self, container: Unsynced) -> Result<()> {
         let named = if container.named { Ok(()) } else { self.files.sync_folder(&container.name) };
-        container.file.sync().and(named).map_err(|error| self.poison(error))?;
-        lock(&self.writing).synced(container.id, container.segments);
+        let written = |bytes| {
+            self.counts.synced_bytes.fetch_add(bytes, Ordering::Relaxed);
+        };
+        let synced = container.file.sync_watched(container.bytes.clone(), &written);
+        synced.and(named).map_err(|error| self.poison(error))?;
+        lock(&self.writing).synced(&container);
         Ok(())
     }
 
@@ -177,6 +184,7 @@ pub(super) fn unsynced(container: &OpenContainer) -> Option<Unsynced> {
         file: container.file.clone(),
         named: container.named,
         segments: container.written_segments,
+        bytes: container.synced_bytes..container.written_bytes,
     })
 }
 
@@ -193,9 +201,10 @@ impl OpenContainer {
 
 impl WriteState {
     /// Notes that the container's first segments were synced; they may be published.
-    fn synced(&mut self, id: ContainerId, segments: u32) {
-        let Some(container) = self.container(id) else { return };
+    fn synced(&mut self, Unsynced { id, segments, bytes, .. }: &Unsynced) {
+        let (segments, Some(container)) = (*segments, self.container(*id)) else { return };
         container.named = true;
+        container.synced_bytes = container.synced_bytes.max(bytes.end);
         let (from, to) = (container.index.durable_segments(), segments);
         container.index.made_durable(segments);
         let new = (from..to.max(from)).map(|ordinal| {

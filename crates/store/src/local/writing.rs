@@ -58,6 +58,9 @@ pub struct OpenContainer {
     pub next_ordinal: u32,
     /// Segments whose parts are in the file.
     pub written_segments: u32,
+    /// The end of the parts in the file (bytes), and how much of it is durable.
+    pub written_bytes: u64,
+    pub synced_bytes: u64,
     /// Whether the file's name was synced.
     pub named: bool,
     pub has_footer: bool,
@@ -81,6 +84,10 @@ impl QueuedPart {
         let data_offset = self.offset + self.head.len() as u64;
         let start = usize::try_from(file_offset.checked_sub(data_offset)?).ok()?;
         (container == self.container).then(|| self.data.get(start..start + bytes)).flatten()
+    }
+
+    fn end(&self) -> u64 {
+        self.offset + (self.head.len() + self.data.len()) as u64
     }
 
     fn write(&self) -> Result<()> {
@@ -128,6 +135,7 @@ impl WriteState {
         let Some(part) = self.queue.pop_front() else { return };
         if let Some(container) = self.container(part.container) {
             container.written_segments += part.segments;
+            container.written_bytes = part.end();
         }
         // A reader may hold the part: then its buffer is not reused.
         if let Some(part) = Arc::into_inner(part)
@@ -254,6 +262,8 @@ impl Shared {
             part: PartBuilder::with_buffer(buffer),
             next_ordinal: 0,
             written_segments: 0,
+            written_bytes: 0,
+            synced_bytes: 0,
             named: false,
             has_footer: false,
         })
