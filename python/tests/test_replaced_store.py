@@ -2,6 +2,7 @@
 
 import errno
 import shutil
+import tempfile
 
 import pytest
 from conftest import Node
@@ -18,9 +19,10 @@ def place(tmp_path):
 
 
 def remove(place):
-    # First out of the way: threads of the store may be writing in it.
-    gone = place.rename(place.with_name("gone"))
-    shutil.rmtree(gone, ignore_errors=True)
+    # First out of the way: threads of the store may be writing in it, and keep some of the folder there, too.
+    away = tempfile.mkdtemp(dir=place.parent)
+    place.rename(away)
+    shutil.rmtree(away, ignore_errors=True)
 
 
 def make_again(place):

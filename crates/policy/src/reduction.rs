@@ -5,6 +5,10 @@
 //! the cores come from the program unless some are idle. Stages of one pipeline overlap (equation 5), so the slowest
 //! counts; work of the program's own cores does not overlap, so it adds.
 
+mod adaptive;
+
+pub use adaptive::{Adaptive, Receipt};
+
 /// The end of the link where segments are fingerprinted and encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
@@ -25,8 +29,10 @@ pub enum Choice {
 pub struct Conditions {
     /// One client's share of its link to the node.
     pub link_bytes_per_s: f64,
-    /// Reducing (cutting, fingerprinting, encoding) on one core.
-    pub hash_bytes_per_s: f64,
+    /// Cutting and fingerprinting on one core.
+    pub fingerprint_bytes_per_s: f64,
+    /// Encoding what is new on one core.
+    pub encode_bytes_per_s: f64,
     /// Cores of the client's machine that the program leaves alone, per client.
     pub client_cores_idle: f64,
     /// Cores of the node that reduce.
@@ -53,6 +59,19 @@ pub fn choose(choice: Choice, conditions: &Conditions) -> End {
 }
 
 impl Conditions {
+    /// What is assumed where nothing was measured: a link and a node that are never in the way, rates of one core of
+    /// 2026, and of the data the lower end of what is published of simulations' output.
+    pub const UNKNOWN: Conditions = Conditions {
+        link_bytes_per_s: 1e12,
+        fingerprint_bytes_per_s: 2e9,
+        encode_bytes_per_s: 500e6,
+        client_cores_idle: 0.0,
+        node_cores: 1e6,
+        node_clients: 1.0,
+        duplicate_share: 0.2,
+        encoded_share: 0.8,
+    };
+
     /// Returns the seconds a byte when the node reduces.
     pub fn node_seconds(&self) -> f64 {
         let link = 1.0 / self.link_bytes_per_s;
@@ -65,15 +84,20 @@ impl Conditions {
         let link = new_share * self.encoded_share / self.link_bytes_per_s;
         let onwards = link.max(new_share * self.node_seconds_per_byte());
         if self.client_cores_idle > 0.0 {
-            onwards.max(1.0 / (self.hash_bytes_per_s * self.client_cores_idle))
+            onwards.max(self.reducing_seconds() / self.client_cores_idle)
         } else {
-            onwards + 1.0 / self.hash_bytes_per_s
+            onwards + self.reducing_seconds()
         }
+    }
+
+    /// One core's time for a byte: all are fingerprinted, new ones are encoded.
+    fn reducing_seconds(&self) -> f64 {
+        1.0 / self.fingerprint_bytes_per_s + (1.0 - self.duplicate_share) / self.encode_bytes_per_s
     }
 
     /// For one client's byte while the node's cores serve all of them.
     fn node_seconds_per_byte(&self) -> f64 {
-        self.node_clients / (self.hash_bytes_per_s * self.node_cores)
+        self.node_clients * self.reducing_seconds() / self.node_cores
     }
 }
 
@@ -83,7 +107,8 @@ mod tests {
 
     const FAST_LINK: Conditions = Conditions {
         link_bytes_per_s: 10e9,
-        hash_bytes_per_s: 400e6,
+        fingerprint_bytes_per_s: 2e9,
+        encode_bytes_per_s: 500e6,
         client_cores_idle: 0.0,
         node_cores: 16.0,
         node_clients: 4.0,

@@ -12,11 +12,11 @@ mod reducer;
 mod reduction;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use boundary::{Failure, OK, answer};
-use transfer::client::{Client, File, Operation, Piece, Reduction, Settings, Ticket};
+use transfer::client::{Client, File, Operation, Piece, Settings, Ticket};
 
 /// One client per process; made by the first call that needs it.
 static CLIENT: OnceLock<Client> = OnceLock::new();
@@ -26,9 +26,8 @@ fn client() -> Result<&'static Client, Failure> {
         return Ok(client);
     }
     let begun = Instant::now();
-    let mut settings = Settings::from_environment()?;
-    settings.reduction = reduction::decide(&settings);
-    let reducer = (settings.reduction == Reduction::Client).then(|| Arc::new(reducer::SegmentReducer) as Arc<_>);
+    let settings = Settings::from_environment()?;
+    let reducer = reduction::reducer(&settings);
     Ok(CLIENT.get_or_init(|| Client::new(settings, reducer).with_first_call_begun(begun)))
 }
 

@@ -1,22 +1,19 @@
-//! Where this process's segments are reduced: `auto` asks the model once, at the first open.
+//! Where this process's segments are reduced: what is known of link, node and machine before the first frame.
 //!
-//! Link, node and this machine are measured, which costs some tens of milliseconds; the data are not known yet, so the
-//! model assumes those that simulations usually write (docs/models.md).
+//! With `auto` they are measured once, at the first open, which costs some tens of milliseconds; the policy assumes
+//! data that simulations usually write, and learns from the frames (docs/models.md).
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use format::Settings as StoreSettings;
-use policy::reduction::{Choice, Conditions, End, choose};
+use policy::reduction::{Adaptive, Choice, Conditions, End};
 use transfer::Link;
-use transfer::client::{Reducer, Reduction, Settings};
+use transfer::client::{AdaptiveReducer, Reducer, Reduction, Settings};
 
 use crate::reducer::SegmentReducer;
 
-/// The duplicate share of programs' data, until the store has seen it: the lower end of published figures.
-const DUPLICATE_SHARE: f64 = 0.2;
-const ENCODED_SHARE: f64 = 0.8;
 const SAMPLE_BYTES: usize = 1 << 20;
 const SEGMENT_BYTES: usize = 8 << 10;
 
@@ -25,16 +22,21 @@ const SEGMENT_BYTES: usize = 8 << 10;
 const TIMEOUT_PART: u32 = 8;
 const MAX_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Returns the reduction of the settings; `Auto` is decided here.
-pub fn decide(settings: &Settings) -> Reduction {
-    if settings.reduction != Reduction::Auto {
-        return settings.reduction;
-    }
+/// Returns the reducer that the settings ask for; none where nodes reduce.
+pub fn reducer(settings: &Settings) -> Option<AdaptiveReducer> {
+    let policy = match settings.reduction {
+        Reduction::Node => return None,
+        Reduction::Client => Adaptive::fixed(End::Client),
+        Reduction::Auto => Adaptive::new(Choice::Auto, measured_conditions(settings)),
+    };
+    Some(AdaptiveReducer { reducer: Arc::new(SegmentReducer), policy })
+}
+
+/// A node that does not answer in time is taken for one that is never in the way, until frames show it.
+fn measured_conditions(settings: &Settings) -> Conditions {
     let timeout = (settings.timeout / TIMEOUT_PART).min(MAX_TIMEOUT);
-    match measure_within(timeout, settings).map(|link| choose(Choice::Auto, &conditions(&link, settings.nodes.len()))) {
-        Some(End::Client) => Reduction::Client,
-        Some(End::Node) | None => Reduction::Node,
-    }
+    let link = measure_within(timeout, settings);
+    link.map_or(Conditions::UNKNOWN, |link| conditions(&link, settings.nodes.len()))
 }
 
 /// Measures in a thread, since the time of resolving, connecting and the node itself is not known beforehand; after the
@@ -54,14 +56,15 @@ fn conditions(link: &Link, nodes: usize) -> Conditions {
     // Of the machine: I/O threads are free of the rank's binding.
     let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as f64;
     let neighbours = ranks(&["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"]);
+    let (fingerprint_bytes_per_s, encode_bytes_per_s) = reducing_rates();
     Conditions {
         link_bytes_per_s: link.bytes_per_s,
-        hash_bytes_per_s: reducing_bytes_per_s(),
+        fingerprint_bytes_per_s,
+        encode_bytes_per_s,
         client_cores_idle: (cores / neighbours - 1.0).max(0.0),
         node_cores: f64::from(link.workers.max(1)),
         node_clients: (ranks(&["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"]) / nodes as f64).max(1.0),
-        duplicate_share: DUPLICATE_SHARE,
-        encoded_share: ENCODED_SHARE,
+        ..Conditions::UNKNOWN
     }
 }
 
@@ -71,17 +74,19 @@ fn ranks(variables: &[&str]) -> f64 {
     stated.unwrap_or(1.0f64).max(1.0)
 }
 
-/// Returns one core's rate on bytes that repeat nowhere and compress badly, as a store with the usual settings reduces
-/// them.
-fn reducing_bytes_per_s() -> f64 {
+/// Returns one core's rates of fingerprinting and of encoding, in bytes a second, on bytes that repeat nowhere and
+/// compress badly, as a store with the usual settings reduces them.
+fn reducing_rates() -> (f64, f64) {
     let settings = StoreSettings::new(Default::default());
     let sample = unlike_bytes();
     let begun = Instant::now();
     let segments: Vec<_> =
         sample.chunks(SEGMENT_BYTES).map(|segment| (SegmentReducer.fingerprint(&settings, segment), segment)).collect();
+    let fingerprinted = begun.elapsed();
     let blocks = SegmentReducer.encode(&settings, &segments);
     assert!(!blocks.is_empty());
-    SAMPLE_BYTES as f64 / begun.elapsed().as_secs_f64()
+    let rate = |time: Duration| SAMPLE_BYTES as f64 / time.as_secs_f64().max(1e-9);
+    (rate(fingerprinted), rate(begun.elapsed() - fingerprinted))
 }
 
 /// Doubles that wander, the commonest content there is.
@@ -98,10 +103,14 @@ fn unlike_bytes() -> Vec<u8> {
 mod tests {
     use super::*;
 
+    fn end(settings: &Settings) -> End {
+        reducer(settings).map_or(End::Node, |reducer| reducer.policy.end())
+    }
+
     #[test]
     fn a_slow_link_makes_idle_clients_reduce_and_loopback_does_not() {
         let link = |bytes_per_s| Link { bytes_per_s, workers: 16 };
-        let end = |bytes_per_s| choose(Choice::Auto, &conditions(&link(bytes_per_s), 1));
+        let end = |bytes_per_s| Adaptive::new(Choice::Auto, conditions(&link(bytes_per_s), 1)).end();
         assert_eq!(end(1e6), End::Client);
         assert_eq!(end(100e9), End::Node);
     }
@@ -110,7 +119,8 @@ mod tests {
     fn what_was_asked_for_is_not_measured() {
         let settings =
             Settings { reduction: Reduction::Client, nodes: vec!["192.0.2.1:1".into()], ..Settings::default() };
-        assert_eq!(decide(&settings), Reduction::Client);
+        assert_eq!(end(&settings), End::Client);
+        assert!(reducer(&Settings { reduction: Reduction::Node, ..settings }).is_none());
     }
 
     #[test]
@@ -121,7 +131,7 @@ mod tests {
         let timeout = Duration::from_secs(4);
         let settings = Settings { reduction: Reduction::Auto, nodes, timeout, ..Settings::default() };
         let begun = Instant::now();
-        assert_eq!(decide(&settings), Reduction::Node);
+        assert_eq!(end(&settings), End::Node);
         assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     }
 
@@ -129,6 +139,6 @@ mod tests {
     fn without_an_answer_the_node_reduces() {
         let settings =
             Settings { reduction: Reduction::Auto, nodes: vec!["127.0.0.1:1".into()], ..Settings::default() };
-        assert_eq!(decide(&settings), Reduction::Node);
+        assert_eq!(end(&settings), End::Node);
     }
 }

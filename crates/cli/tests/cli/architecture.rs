@@ -12,7 +12,7 @@ const MAY_USE: [(&str, &[&str]); 16] = [
     ("store", &["format", "random"]),
     ("catalog", &["format"]),
     ("repository", &["format", "segment", "store", "catalog"]),
-    ("transfer", &["format", "store", "catalog"]),
+    ("transfer", &["format", "policy", "store", "catalog"]),
     ("address", &["catalog", "repository", "transfer"]),
     ("monitoring", &[]),
     ("gate", &["monitoring", "policy"]),

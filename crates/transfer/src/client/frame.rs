@@ -56,14 +56,16 @@ impl Builder {
             || self.payload.as_ref().is_some_and(|payload| payload.bytes().len() >= FRAME_BYTES)
     }
 
-    /// Returns what was built as the content of one frame, or of two: with `segment_bytes` given, whole segments apart
-    /// from the rest.
-    pub fn finish(&mut self, segment_bytes: Option<u32>) -> Vec<Content> {
+    /// Returns what was built as the content of one frame, or of two: whole segments apart from the rest. Only what must
+    /// be divided for that asks `reduces_here`: of other segments it is decided when they are sent.
+    pub fn finish(&mut self, segment_bytes: u32, reduces_here: Option<&dyn Fn() -> bool>) -> Vec<Content> {
         let extents = std::mem::take(&mut self.extents);
         let Some(payload) = self.payload.take() else { return Vec::new() };
-        match segment_bytes {
-            Some(segment_bytes) => reduce::divide(extents, payload, segment_bytes),
-            None => vec![Content::Raw { extents, payload: payload.fit() }],
+        match reduces_here {
+            Some(reduces_here) if reduce::are_whole(&extents, segment_bytes) || reduces_here() => {
+                reduce::divide(extents, payload, segment_bytes)
+            }
+            _ => vec![Content::Raw { extents, payload: payload.fit() }],
         }
     }
 }
@@ -73,7 +75,7 @@ pub(super) enum Content {
         extents: Vec<Extent>,
         payload: Payload,
     },
-    /// Offered by fingerprint; only what the node is missing is sent.
+    /// May be offered by fingerprint: then only what the node is missing is sent.
     Whole(Whole),
 }
 
@@ -107,14 +109,23 @@ impl Frame {
 
     /// Switches from the digest to the full list of fingerprints. False when it was switched already.
     pub fn send_full_list(&self) -> bool {
-        matches!(&self.content, Content::Whole(whole) if whole.send_full_list())
+        self.offered().is_some_and(Whole::send_full_list)
+    }
+
+    /// Returns the segments that are offered by fingerprint; none of a frame whose bytes are written as they are.
+    pub fn offered(&self) -> Option<&Whole> {
+        match &self.content {
+            Content::Whole(whole) if whole.is_offered() => Some(whole),
+            _ => None,
+        }
     }
 
     /// Returns the bulk bytes that travel with the first message about this frame.
     pub fn payload(&self) -> &[u8] {
         match &self.content {
             Content::Raw { payload, .. } => payload.bytes(),
-            Content::Whole(_) => &[],
+            Content::Whole(whole) if whole.is_offered() => &[],
+            Content::Whole(whole) => whole.raw_bytes(),
         }
     }
 
@@ -124,6 +135,9 @@ impl Frame {
         let request = match &self.content {
             Content::Raw { extents, .. } => {
                 Request::Write { session, stripe_set, sequence, stamp, epoch, extents: extents.clone() }
+            }
+            Content::Whole(whole) if !whole.is_offered() => {
+                Request::Write { session, stripe_set, sequence, stamp, epoch, extents: whole.extents() }
             }
             Content::Whole(whole) => {
                 let extents = whole.extents();
@@ -166,7 +180,7 @@ mod tests {
         for (offset, bytes) in [(100, &b"ab"[..]), (102, b"cd"), (200, b"e")] {
             assert_eq!(builder.append(&window, offset, bytes), Some(bytes.len()));
         }
-        let contents = builder.finish(None);
+        let contents = builder.finish(8192, None);
         let Content::Raw { extents, payload } = &contents[0] else { panic!("nothing was to be reduced") };
         assert_eq!(payload.bytes(), b"abcde");
         assert_eq!(extents, &[Extent { offset: 100, bytes: 4 }, Extent { offset: 200, bytes: 1 }]);

@@ -21,6 +21,7 @@ mod piece;
 mod process;
 mod reactor;
 mod reduce;
+mod reduction;
 mod secrets;
 mod send_queue;
 mod session;
@@ -45,6 +46,7 @@ pub use names::{CONFIGURATION_VARIABLE, configuration_file};
 pub use operation::Operation;
 pub use piece::Piece;
 pub use reduce::{Reducer, ZEROS};
+pub use reduction::AdaptiveReducer;
 pub use settings::{Acknowledge, Reduction, Settings};
 pub use ticket::{TICKET_BYTES, Ticket};
 
@@ -68,15 +70,16 @@ pub const EXCLUSIVE: u32 = 8;
 /// One per process. Threads begin with the first file.
 pub struct Client {
     settings: Settings,
-    reducer: Option<Arc<dyn Reducer>>,
+    reducer: Option<AdaptiveReducer>,
     process: Mutex<Option<Arc<Process>>>,
     /// When the first call began, whose timeout is partly used up.
     begun: Mutex<Option<Instant>>,
 }
 
 impl Client {
-    /// Makes a client. Without a `reducer` segments are reduced at the nodes, whatever the settings say.
-    pub fn new(settings: Settings, reducer: Option<Arc<dyn Reducer>>) -> Self {
+    /// Makes a client. Without a `reducer` segments are reduced at the nodes, whatever the settings say; with one its
+    /// policy decides.
+    pub fn new(settings: Settings, reducer: Option<AdaptiveReducer>) -> Self {
         Client { settings, reducer, process: Mutex::default(), begun: Mutex::default() }
     }
 

@@ -12,10 +12,10 @@ use super::failed_files::FailedFiles;
 use super::file::Handle;
 use super::oneshot::{Answer, Completion, OneShot};
 use super::reactor::{self, IoContext, Thread};
-use super::reduce::Reducer;
+use super::reduction::{AdaptiveReducer, ProcessReduction};
 use super::secrets::Secrets;
 use super::session::Session;
-use super::settings::{Reduction, Settings};
+use super::settings::Settings;
 use super::stream::{Ask, Streams, Work};
 use super::ticket::Ticket;
 use super::window::Window;
@@ -34,7 +34,8 @@ pub(super) struct Process {
     pub background: Background,
     pub failed_files: Arc<FailedFiles>,
     pub high_sequence: Arc<AtomicU64>,
-    reduces_here: bool,
+    /// Set where segments may be reduced here.
+    pub reduction: Option<Arc<ProcessReduction>>,
     pub secrets: Arc<Secrets>,
     threads: Vec<Arc<Thread>>,
     sessions: Mutex<HashMap<SessionId, OpenSession>>,
@@ -51,11 +52,12 @@ struct OpenSession {
 
 impl Process {
     /// Starts the I/O threads.
-    pub fn start(settings: Settings, reducer: Option<Arc<dyn Reducer>>) -> Result<Arc<Self>> {
+    pub fn start(settings: Settings, reducer: Option<AdaptiveReducer>) -> Result<Arc<Self>> {
         let threads = (0..reactor::THREADS.min(settings.streams)).map(|_| Thread::new()).collect::<Result<Vec<_>>>()?;
         let streams = Arc::new(Streams::new(threads.clone()));
         let window = Arc::new(Window::new(settings.window_bytes, threads[0].waker.clone()));
-        let reduces_here = settings.reduction == Reduction::Client && reducer.is_some();
+        let reducer = reducer.filter(|reducer| reducer.policy.may_use_client());
+        let reduction = reducer.map(|reducer| Arc::new(ProcessReduction::new(reducer)));
         let secrets = Arc::new(Secrets::new(settings.credentials.clone()));
         secrets.know(&settings.nodes, settings.credentials_of_nodes());
         let (job, application) = (settings.job.clone(), settings.application.clone());
@@ -66,7 +68,7 @@ impl Process {
             timeout: settings.timeout,
             window: window.clone(),
             streams: streams.clone(),
-            reducer: reducer.filter(|_| reduces_here),
+            reduction: reduction.clone(),
         });
         let process = Arc::new(Process {
             window,
@@ -74,7 +76,7 @@ impl Process {
             background: Background::default(),
             failed_files: Arc::default(),
             high_sequence: Arc::default(),
-            reduces_here,
+            reduction,
             secrets,
             threads: threads.clone(),
             sessions: Mutex::default(),
@@ -91,10 +93,6 @@ impl Process {
             reactor::start(index as u32, thread, context.clone(), copy_on)?;
         }
         Ok(process)
-    }
-
-    pub fn reduces_here(&self) -> bool {
-        self.reduces_here
     }
 
     /// Returns the session of a ticket, attached, and counts one handle more.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::reduce::Reducer;
+use super::reduction::ProcessReduction;
 use super::secrets::Secrets;
 use super::send_queue::SendQueue;
 use super::stream::{Stream, Streams};
@@ -68,7 +68,7 @@ pub(super) struct IoContext {
     pub timeout: Duration,
     pub window: Arc<Window>,
     pub streams: Arc<Streams>,
-    pub reducer: Option<Arc<dyn Reducer>>,
+    pub reduction: Option<Arc<ProcessReduction>>,
 }
 
 /// Starts thread `index`; `copy_on`, called at every turn, continues started operations and returns whether some still

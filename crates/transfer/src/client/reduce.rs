@@ -4,7 +4,7 @@
 //! This crate moves bytes and knows no digest or codec: the maker of a [`super::Client`] passes in a [`Reducer`].
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use format::{Block, Fingerprint, SegmentEntry, Settings};
 
@@ -37,14 +37,19 @@ struct Slot {
     at: usize,
 }
 
-/// Whole segments, all of one length.
+/// Whole segments, all of one length: offered by fingerprint, or written as they are.
 pub(super) struct Whole {
     slots: Vec<Slot>,
     segment_bytes: u32,
+    /// The segments one after another, or among others where they are offered anyway.
     payload: Payload,
+    /// Whether they are offered; decided when the frame is sent for the first time.
+    is_offered: OnceLock<bool>,
     names: OnceLock<Names>,
     /// A node did not know the digest, or is unlikely to: from then on the full list is sent, on every retry too.
     sent_in_full: AtomicBool,
+    /// Encoded bytes that went to a node.
+    block_bytes: AtomicU64,
 }
 
 struct Names {
@@ -55,12 +60,36 @@ struct Names {
 
 impl Whole {
     fn new(slots: Vec<Slot>, segment_bytes: u32, payload: Payload) -> Self {
-        Whole { slots, segment_bytes, payload, names: OnceLock::new(), sent_in_full: AtomicBool::new(false) }
+        Whole {
+            slots,
+            segment_bytes,
+            payload,
+            is_offered: OnceLock::new(),
+            names: OnceLock::new(),
+            sent_in_full: AtomicBool::new(false),
+            block_bytes: AtomicU64::new(0),
+        }
     }
 
-    /// Fingerprints all segments, once; an I/O thread calls it before the frame is sent.
-    pub fn fingerprint(&self, reducer: &dyn Reducer, settings: &Settings) {
+    /// Asks once whether the segments are offered; returns what was decided.
+    pub fn decide(&self, is_offered: impl FnOnce() -> bool) -> bool {
+        *self.is_offered.get_or_init(is_offered)
+    }
+
+    pub fn is_offered(&self) -> bool {
+        self.is_offered.get().is_some_and(|is_offered| *is_offered)
+    }
+
+    /// Returns all bytes, for a frame that is not offered.
+    pub fn raw_bytes(&self) -> &[u8] {
+        self.payload.bytes()
+    }
+
+    /// Fingerprints all segments, once; an I/O thread calls it before the frame is sent. Returns whether it was now.
+    pub fn fingerprint(&self, reducer: &dyn Reducer, settings: &Settings) -> bool {
+        let mut is_first = false;
         self.names.get_or_init(|| {
+            is_first = true;
             let entry = |slot: &Slot| SegmentEntry {
                 fingerprint: reducer.fingerprint(settings, self.segment(slot)),
                 bytes: self.segment_bytes,
@@ -69,6 +98,31 @@ impl Whole {
             let digest = (entries.len() >= MIN_DIGESTS_KNOWN).then(|| reducer.digest(&entries));
             Names { entries, digest }
         });
+        is_first
+    }
+
+    pub fn segments(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Returns the program's bytes in it.
+    pub fn bytes(&self) -> u64 {
+        self.slots.len() as u64 * u64::from(self.segment_bytes)
+    }
+
+    pub fn note_sent(&self, block_bytes: u64) {
+        self.block_bytes.fetch_add(block_bytes, Ordering::Relaxed);
+    }
+
+    /// Returns whether any of its segments was sent.
+    pub fn was_wanted(&self) -> bool {
+        self.block_bytes.load(Ordering::Relaxed) > 0
+    }
+
+    /// Returns the bytes that have travelled for it, but for headers.
+    pub fn sent_bytes(&self) -> u64 {
+        let names_bytes = if self.digest().is_some() { 32 } else { 32 * self.slots.len() as u64 };
+        names_bytes + self.block_bytes.load(Ordering::Relaxed)
     }
 
     pub fn extents(&self) -> Vec<Extent> {
@@ -122,6 +176,12 @@ pub(super) fn send_blocks(
     (Request::SendBlocks { session, stripe_set, sequence, blocks }, payload)
 }
 
+/// Returns whether extents begin and end where segments do, so that they need not be divided.
+pub(super) fn are_whole(extents: &[Extent], segment_bytes: u32) -> bool {
+    let unit = u64::from(segment_bytes);
+    extents.iter().all(|extent| extent.offset.is_multiple_of(unit) && extent.bytes.is_multiple_of(unit))
+}
+
 /// Divides what was written into whole segments and the rest. Extents that overlap stay raw: apart, their order
 /// would be lost.
 pub(super) fn divide(extents: Vec<Extent>, payload: Payload, segment_bytes: u32) -> Vec<Content> {
@@ -149,11 +209,12 @@ pub(super) fn divide(extents: Vec<Extent>, payload: Payload, segment_bytes: u32)
         }
     }
     let rest_payload = Payload::uncharged(rest_bytes, payload.window());
-    let whole = Content::Whole(Whole::new(slots, segment_bytes, payload));
+    let whole = Whole::new(slots, segment_bytes, payload);
     if rest.is_empty() {
-        return vec![whole];
+        return vec![Content::Whole(whole)];
     }
-    vec![whole, Content::Raw { extents: rest, payload: rest_payload }]
+    whole.decide(|| true);
+    vec![Content::Whole(whole), Content::Raw { extents: rest, payload: rest_payload }]
 }
 
 fn overlap(extents: &[Extent]) -> bool {

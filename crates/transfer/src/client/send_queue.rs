@@ -12,6 +12,7 @@ use format::{HandleKey, SessionId};
 
 use super::frame::{Builder, Frame};
 use super::oneshot::{Answer, Completion};
+use super::reduction::ProcessReduction;
 use super::session_status::SessionStatus;
 use super::stream::{Ask, Stream, Streams, Work};
 use super::window::Window;
@@ -37,8 +38,9 @@ pub(super) struct SendQueue {
     /// Where the stripe set may be served, its own node first.
     nodes: Vec<String>,
     index: u32,
-    /// Set when segments are reduced here.
-    segment_bytes: Option<u32>,
+    segment_bytes: u32,
+    /// Set where segments may be reduced here.
+    reduction: Option<Arc<ProcessReduction>>,
     epoch: Arc<AtomicU64>,
     /// The highest sequence of any send queue of the process. A new send queue begins above it, so that a file closed and
     /// opened again never uses a sequence twice.
@@ -84,7 +86,8 @@ pub(super) struct QueueContext {
     pub session: SessionId,
     pub key: HandleKey,
     pub status: Arc<SessionStatus>,
-    pub segment_bytes: Option<u32>,
+    pub segment_bytes: u32,
+    pub reduction: Option<Arc<ProcessReduction>>,
     pub epoch: Arc<AtomicU64>,
     pub high_sequence: Arc<AtomicU64>,
     pub timeout: Duration,
@@ -109,6 +112,7 @@ impl SendQueue {
             nodes,
             index,
             segment_bytes: of.segment_bytes,
+            reduction: of.reduction.clone(),
             epoch: of.epoch.clone(),
             high_sequence: of.high_sequence.clone(),
             timeout: of.timeout,
@@ -160,7 +164,9 @@ impl SendQueue {
 
     fn seal_held(self: &Arc<Self>, builder: &mut Builder) {
         let mut route = self.route();
-        for content in builder.finish(self.segment_bytes) {
+        let reduction = self.reduction.as_ref().map(|reduction| || reduction.takes_next_frame());
+        let reduces_here = reduction.as_ref().map(|takes| takes as &dyn Fn() -> bool);
+        for content in builder.finish(self.segment_bytes, reduces_here) {
             route.last_sequence += 1;
             let frame = Frame::new(route.last_sequence, self.epoch.load(Ordering::SeqCst), content);
             // A frame given back belongs to a file that has failed: it is dropped here, and the caller gets the error.
@@ -190,8 +196,8 @@ impl SendQueue {
         self.refuse(refused);
     }
 
-    /// Returns whether a frame was received by a node process and, that one gone, not yet by its successor.
-    pub fn is_sending_again(&self) -> bool {
+    /// Returns whether a frame was not yet received by the node process that serves the stripe set now.
+    pub fn has_unreceived(&self) -> bool {
         !self.progress().unreceived.is_empty()
     }
 

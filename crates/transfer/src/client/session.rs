@@ -48,7 +48,8 @@ impl Session {
             session: ticket.session.id,
             key: ticket.key,
             status: Arc::default(),
-            segment_bytes: process.reduces_here().then_some(ticket.segment_bytes),
+            segment_bytes: ticket.segment_bytes,
+            reduction: process.reduction.clone(),
             epoch: Arc::default(),
             high_sequence: process.high_sequence.clone(),
             timeout: process.settings.timeout,
@@ -211,7 +212,7 @@ impl Session {
         if !only_handle {
             return Ok(());
         }
-        if let Some(queue) = self.queues.iter().find(|queue| queue.is_sending_again()) {
+        if let Some(queue) = self.queues.iter().find(|queue| queue.has_unreceived()) {
             let text = format!(
                 "a node was replaced while the file was synchronised, and stripe set {} may lack bytes written before; write \
                  them again",

@@ -19,6 +19,7 @@ use super::frame::{Content, Frame};
 use super::oneshot::Answer;
 use super::reactor::IoContext;
 use super::reduce;
+use super::reduction::ProcessReduction;
 use super::send_queue::SendQueue;
 use super::stream::{AnswerTarget, Next, Reach, Stream};
 use crate::Error;
@@ -200,13 +201,7 @@ impl StreamConnection {
             }
             Next::Request { head } => self.node().push(head, Bulk::None),
             Next::Frame { number, queue, frame } => {
-                if let Content::Whole(whole) = &frame.content {
-                    let (reducer, settings) = self.reduction(context);
-                    whole.fingerprint(reducer, settings);
-                    if whole.digest().is_some() && !self.digest_offers.ask() {
-                        whole.send_full_list();
-                    }
-                }
+                self.offer(&frame, context);
                 let head = frame.head(queue.session, queue.stripe_set, number);
                 self.node().push(head, Bulk::Shared(frame));
             }
@@ -214,9 +209,22 @@ impl StreamConnection {
         true
     }
 
+    /// Decides whether a frame's segments are offered by fingerprint, and prepares the offer.
+    fn offer(&mut self, frame: &Frame, context: &IoContext) {
+        let Content::Whole(whole) = &frame.content else { return };
+        let (reduction, settings) = self.reduction(context);
+        if !whole.decide(|| reduction.takes_next_frame()) {
+            return;
+        }
+        reduction.fingerprint(whole, settings);
+        if whole.digest().is_some() && !self.digest_offers.ask() {
+            whole.send_full_list();
+        }
+    }
+
     /// Sends what the node wants of a frame, unless the frame's send queue has moved to another node.
     fn follow(&mut self, context: &IoContext, queue: Arc<SendQueue>, frame: Arc<Frame>, want: ContentRequest) {
-        let Content::Whole(whole) = &frame.content else { return };
+        let Some(whole) = frame.offered() else { return };
         if !queue.goes_over(&self.stream) {
             return;
         }
@@ -224,8 +232,8 @@ impl StreamConnection {
         match want {
             ContentRequest::Names => self.node().push(frame.head(queue.session, queue.stripe_set, number), Bulk::None),
             ContentRequest::Content(wanted) => {
-                let (reducer, settings) = self.reduction(context);
-                let blocks = whole.blocks(&wanted, reducer, settings);
+                let (reduction, settings) = self.reduction(context);
+                let blocks = reduction.encode(whole, &wanted, settings);
                 let (request, payload) = reduce::send_blocks(queue.session, queue.stripe_set, frame.sequence, blocks);
                 self.node().push(head(&request, number, &[&payload]), Bulk::Own(payload));
             }
@@ -233,11 +241,11 @@ impl StreamConnection {
         self.following.insert(number, (queue, frame));
     }
 
-    fn reduction<'a>(&'a self, context: &'a IoContext) -> (&'a dyn reduce::Reducer, &'a format::Settings) {
+    fn reduction<'a>(&'a self, context: &'a IoContext) -> (&'a ProcessReduction, &'a format::Settings) {
         let Some(PeerNode { settings: Some(settings), .. }) = &self.peer else {
             unreachable!("with reduction here, a node without settings is refused at its welcome")
         };
-        (context.reducer.as_deref().expect("whole segments are only built with a reducer"), settings)
+        (context.reduction.as_deref().expect("whole segments are only built with a reducer"), settings)
     }
 
     fn receive(&mut self, context: &IoContext, now: Instant) -> Result<(), Disconnect> {
@@ -352,12 +360,13 @@ impl StreamConnection {
         context: &IoContext,
         now: Instant,
     ) -> Result<(), Disconnect> {
-        let is_digest_known = matches!(&frame.content, Content::Whole(whole) if whole.digest().is_some());
+        let is_digest_known = frame.offered().is_some_and(|whole| whole.digest().is_some());
         match &reply {
             Reply::Received { .. } | Reply::Missing { .. } if is_digest_known => self.digest_offers.hit(),
             Reply::NeedFingerprints { .. } => self.digest_offers.missed(),
             _ => {}
         }
+        self.note_missing(&frame, &reply, context);
         match reply {
             Reply::Received { stamp, .. } => {
                 frame.set_stamp(stamp);
@@ -365,6 +374,9 @@ impl StreamConnection {
                 queue.received(frame.sequence, is_new);
                 if is_new {
                     self.fine();
+                    if let Some(reduction) = &context.reduction {
+                        reduction.received(&frame, queue.has_unreceived(), now);
+                    }
                 }
                 Ok(())
             }
@@ -383,6 +395,16 @@ impl StreamConnection {
             }
             Reply::Failed { failure } => self.queue_failed(&queue, failure, context, now),
             other => Err(Disconnect::Broken(format!("it answered a write with message {:#x}", other.kind()))),
+        }
+    }
+
+    /// Notes how many of a frame's segments the node is missing, by its first answer about them.
+    fn note_missing(&self, frame: &Frame, reply: &Reply, context: &IoContext) {
+        let (Some(whole), Some(reduction)) = (frame.offered(), &context.reduction) else { return };
+        match reply {
+            Reply::Missing { wanted, .. } => reduction.offered(whole, wanted.len()),
+            Reply::Received { .. } if !whole.was_wanted() => reduction.offered(whole, 0),
+            _ => {}
         }
     }
 

@@ -47,7 +47,7 @@ impl StreamConnection {
     }
 
     pub(super) fn welcome(&mut self, settings: &str, incarnation: u64, context: &IoContext) -> Result<(), Disconnect> {
-        let settings = context.reducer.as_ref().map(|_| format::Settings::from_text(settings)).transpose();
+        let settings = context.reduction.as_ref().map(|_| format::Settings::from_text(settings)).transpose();
         let settings = settings.map_err(|error| Disconnect::Broken(error.to_string()))?;
         self.peer = Some(PeerNode { incarnation, settings });
         self.stream.set_reach(Reach::Reached);

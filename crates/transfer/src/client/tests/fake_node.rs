@@ -61,6 +61,8 @@ pub struct Behaviour {
     /// `FlushHint` is answered as by a stripe set that has failed.
     pub fail_hints: AtomicBool,
     pub written_bytes: AtomicU64,
+    /// What a slow link carries (bytes a second); 0: as fast as it can.
+    pub bytes_per_s: AtomicU64,
     pub digest_offers: AtomicU64,
     /// Fingerprints sent in full lists.
     pub offered_names: AtomicU64,
@@ -261,6 +263,10 @@ impl Node {
             self.does.delay.load(Ordering::SeqCst) && matches!(request, Request::Read { .. } | Request::Size { .. });
         if let Request::Lock { session } = request {
             return self.lock(peer, number, session);
+        }
+        let bytes_per_s = self.does.bytes_per_s.load(Ordering::SeqCst);
+        if bytes_per_s > 0 {
+            std::thread::sleep(Duration::from_secs_f64(payload.len() as f64 / bytes_per_s as f64));
         }
         let (reply, bytes) = {
             let mut alive = self.alive.lock().unwrap();

@@ -1,5 +1,7 @@
 //! Reduction at the client: what is sent for segments that nodes have, or do not have.
 
+use policy::reduction::{Adaptive, Choice, Conditions, End};
+
 use super::*;
 use crate::client::{Reducer, ZEROS};
 
@@ -70,7 +72,11 @@ fn reduced_here_equal_segments_travel_once_and_zeros_not_at_all() {
 }
 
 pub fn reducing(settings: Settings) -> Client {
-    Client::new(Settings { reduction: Reduction::Client, ..settings }, Some(Arc::new(PlainReducer)))
+    reducing_by(settings, Adaptive::fixed(End::Client))
+}
+
+fn reducing_by(settings: Settings, policy: Adaptive) -> Client {
+    Client::new(settings, Some(AdaptiveReducer { reducer: Arc::new(PlainReducer), policy }))
 }
 
 fn in_large_stripes(nodes: &[Arc<Node>]) -> Settings {
@@ -148,4 +154,38 @@ fn a_node_that_wants_more_segments_than_there_are_gets_no_more() {
     whole.fingerprint(&PlainReducer, &settings);
     assert_eq!(whole.blocks(&[2, 7], &PlainReducer, &settings).len(), 1);
     assert_eq!(whole.blocks(&[1; 1000], &PlainReducer, &settings).len(), 3);
+}
+
+/// Writes frames until a time has passed; returns how many of their bytes travelled, as a share.
+fn travelled_share(client: &Client, node: &Node, seconds: u64, mut content: impl FnMut(u64) -> Vec<u8>) -> f64 {
+    let before = node.does.written_bytes.load(Ordering::SeqCst);
+    let file = open(client, WRITE);
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let mut written = 0;
+    while Instant::now() < end {
+        let bytes = content(written);
+        // The fake node copies all it has at each checkpoint.
+        file.write(&[source(written % (8 << 20), &bytes)]).unwrap();
+        written += bytes.len() as u64;
+    }
+    file.commit().unwrap();
+    file.detach(1).unwrap();
+    (node.does.written_bytes.load(Ordering::SeqCst) - before) as f64 / written as f64
+}
+
+#[test]
+fn a_slow_link_carries_fingerprints_while_data_repeat_and_bytes_while_they_do_not() {
+    let (_world, nodes) = nodes(1);
+    nodes[0].does.bytes_per_s.store(20_000_000, Ordering::SeqCst);
+    let conditions = Conditions { client_cores_idle: 1.0, ..Conditions::UNKNOWN };
+    let settings = Settings { streams: 1, window_bytes: 8 << 20, ..in_large_stripes(&nodes) };
+    let client = reducing_by(settings, Adaptive::new(Choice::Auto, conditions));
+    let mut random = random::Random::new(7);
+    let mut unique = |_| random.bytes(1 << 20);
+    let repeated = unique(0);
+    let once = travelled_share(&client, &nodes[0], 2, &mut unique);
+    assert!(once > 0.9, "{once} of unique bytes");
+    travelled_share(&client, &nodes[0], 2, |_| repeated.clone());
+    let again = travelled_share(&client, &nodes[0], 1, |_| repeated.clone());
+    assert!(again < 0.2, "{again} of repeated bytes, once the client had two seconds to notice");
 }
