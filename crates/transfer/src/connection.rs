@@ -6,7 +6,7 @@
 
 use std::io::{self, ErrorKind, IoSlice, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -143,6 +143,16 @@ impl Connection {
             sockopt::set_tcp_user_timeout(&self.stream, timeout.as_millis() as u32)?;
         }
         Ok(())
+    }
+
+    /// Waits for something to receive, or for the end; false when nothing has come for so long.
+    pub(crate) fn wait_to_receive(&self, timeout: Duration) -> bool {
+        if self.tls.get().is_some_and(TlsStream::has_received) {
+            return true;
+        }
+        let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
+        // What cannot be waited for is received, which tells why.
+        !matches!(poll(&mut [PollFd::new(&self.stream, PollFlags::IN)], Some(&timeout)), Ok(0))
     }
 
     /// Returns the peer's address, as errors name it.
@@ -426,6 +436,12 @@ impl Connection {
 
     fn damaged(&self, source: format::Error) -> Error {
         Error::Protocol { peer: self.peer.clone(), source }
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
     }
 }
 

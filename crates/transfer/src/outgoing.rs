@@ -1,9 +1,9 @@
 //! A node's pending messages to one client: a bounded queue, and the thread that empties it.
 //!
 //! The thread that reads the client's requests sends its own answers itself, after what is queued, and may wait for the
-//! client. Every other thread (a checkpoint that announces, a lock that passes on, a commit that answers) only queues:
-//! it never waits for a client that does not read. The writer thread lives while there is something to send, and a
-//! little longer.
+//! client. Every other thread (a checkpoint that announces, a lock that passes on, a commit that answers) never waits for
+//! a client that does not read: it sends what is short and fits, and queues the rest. The writer thread lives while there
+//! is something to send, and a little longer.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -17,6 +17,8 @@ use crate::{Error, Result};
 /// Most bytes queued for one client: announcements and late answers are short, so that a client that reads at all never
 /// has this much waiting.
 pub(crate) const MAX_QUEUED_BYTES: usize = 4 << 20;
+/// A message of so many bytes fits wherever a socket has room at all.
+const MAX_SHORT_BYTES: usize = 1 << 10;
 /// How long a writer without work stays: announcements come about once a second.
 const WRITER_IDLE_TIMEOUT: Duration = Duration::from_secs(3);
 /// A sender that waits for its turn checks again after this long; the sends before it end within 30 s each.
@@ -26,7 +28,6 @@ const MESSAGE_OVERHEAD_BYTES: usize = 96;
 
 pub(crate) struct Outgoing {
     connection: Arc<Connection>,
-    reader: ThreadId,
     state: Mutex<State>,
     /// Something was queued, sent or answered, or the connection is over.
     moved: Condvar,
@@ -34,6 +35,8 @@ pub(crate) struct Outgoing {
 
 #[derive(Default)]
 struct State {
+    /// The thread that reads the client's requests now.
+    reader: Option<ThreadId>,
     queue: VecDeque<Message>,
     queued_bytes: usize,
     /// A message is on its way to the socket; the next must not overtake it.
@@ -59,7 +62,17 @@ impl Message {
 impl Outgoing {
     pub fn new(connection: Arc<Connection>) -> Arc<Self> {
         let (state, moved) = (Mutex::default(), Condvar::new());
-        Arc::new(Outgoing { connection, reader: thread::current().id(), state, moved })
+        Arc::new(Outgoing { connection, state, moved })
+    }
+
+    /// Notes that from now on this thread reads the client's requests.
+    pub fn read_here(&self) {
+        self.lock().reader = Some(thread::current().id());
+    }
+
+    /// Notes that no thread reads the client's requests for now.
+    pub fn read_nowhere(&self) {
+        self.lock().reader = None;
     }
 
     pub fn connection(&self) -> &Arc<Connection> {
@@ -73,10 +86,32 @@ impl Outgoing {
     pub fn send(self: &Arc<Self>, request: u64, reply: &Reply, payload: &[&[u8]]) -> Result<()> {
         let body = reply.encode();
         self.connection.check_size(&body, payload)?;
-        if thread::current().id() == self.reader {
+        if self.lock().reader == Some(thread::current().id()) {
             return self.send_in_turn(reply.kind(), request, &body, payload);
         }
-        self.queue(Message { kind: reply.kind(), request, body, payload: payload.concat() })
+        let message = Message { kind: reply.kind(), request, body, payload: payload.concat() };
+        match message.bytes() <= MAX_SHORT_BYTES {
+            true => self.send_now(&message).unwrap_or_else(|| self.queue(message)),
+            false => self.queue(message),
+        }
+    }
+
+    /// Sends a short message unless something else is under way or the socket has no room: then none.
+    fn send_now(&self, message: &Message) -> Option<Result<()>> {
+        let mut state = self.lock();
+        if state.is_over || state.is_sending || !state.queue.is_empty() {
+            return None;
+        }
+        state.is_sending = true;
+        drop(state);
+        if !self.connection.has_room() {
+            self.lock().is_sending = false;
+            self.moved.notify_all();
+            return None;
+        }
+        let sent = self.connection.send(message.kind, message.request, &message.body, &[&message.payload]);
+        drop(self.sent(&sent));
+        Some(sent)
     }
 
     /// Sends from where the payload lies, after everything queued before.
@@ -98,15 +133,9 @@ impl Outgoing {
     /// Sends a heartbeat if nothing else is under way and the socket has room: a client that has something to read
     /// needs none.
     pub fn heartbeats(&self, alive: &Reply) {
-        let mut state = self.lock();
-        if state.is_over || state.is_sending || !state.queue.is_empty() {
-            return;
-        }
-        state.is_sending = true;
-        drop(state);
-        let has_room = self.connection.has_room();
-        let sent = if has_room { self.connection.send(alive.kind(), 0, &alive.encode(), &[]) } else { Ok(()) };
-        drop(self.sent(&sent));
+        let message = Message { kind: alive.kind(), request: 0, body: alive.encode(), payload: Vec::new() };
+        // One that is lost is noticed by those who send and receive.
+        let _ = self.send_now(&message);
     }
 
     fn queue(self: &Arc<Self>, message: Message) -> Result<()> {
@@ -241,6 +270,7 @@ mod tests {
     fn messages_of_all_threads_arrive_whole_and_each_thread_s_in_order() {
         let (node, client) = node_and_client();
         let outgoing = Outgoing::new(node);
+        outgoing.read_here();
         let others: Vec<_> = (0..3u64)
             .map(|thread| {
                 let outgoing = outgoing.clone();

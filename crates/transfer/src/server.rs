@@ -1,4 +1,4 @@
-//! The node's end: accepts connections and gives each a thread that feeds its handler.
+//! The node's end: accepts connections, and gives each a thread that feeds its handler while it has something to say.
 //!
 //! Bad input on a connection (garbage, half a frame) ends that connection only, and there are never more than
 //! [`Server::limit_connections`] says. Stopping lets requests at hand be answered; suspending leaves the listener open
@@ -9,6 +9,8 @@ mod client_connection;
 mod closing;
 mod frame_memory;
 mod heartbeats;
+mod idle_connections;
+mod thread_pool;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -21,9 +23,12 @@ use std::time::{Duration, Instant};
 use rustix::net::Shutdown;
 
 use self::answer_memory::AnswerMemory;
+use self::client_connection::ClientConnection;
 use self::closing::Closing;
 use self::frame_memory::FrameMemory;
 use self::heartbeats::Heartbeats;
+use self::idle_connections::IdleConnections;
+use self::thread_pool::ThreadPool;
 use crate::back_off::BackOff;
 use crate::connection::Connection;
 use crate::message::{Failure, FailureKind, Reply};
@@ -32,6 +37,10 @@ use crate::{Error, Result};
 
 /// How long `run` waits, once stopped, for connections to end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
+/// How soon the thread of the idle connections notices that the server has stopped, and that those it found are not served
+/// yet.
+const TICK: Duration = Duration::from_millis(200);
+const SHORT_TICK: Duration = Duration::from_millis(5);
 /// How long accepting rests after it failed, the first time and at most.
 const FIRST_REST: Duration = Duration::from_millis(20);
 const LONGEST_REST: Duration = Duration::from_secs(1);
@@ -56,6 +65,8 @@ struct Shared {
     heartbeats: Heartbeats,
     memory: FrameMemory,
     answers: Arc<AnswerMemory>,
+    idle: IdleConnections,
+    threads: Arc<ThreadPool>,
     max_connections: AtomicUsize,
     /// Connections beyond the limit, oldest first, and when each was refused.
     refused: Mutex<VecDeque<(Instant, Arc<Connection>)>>,
@@ -88,6 +99,8 @@ impl Server {
             heartbeats: Heartbeats::default(),
             memory: FrameMemory::default(),
             answers: AnswerMemory::new(),
+            idle: IdleConnections::new()?,
+            threads: Arc::default(),
             max_connections: AtomicUsize::new(usize::MAX),
             refused: Mutex::default(),
             open: Mutex::new(HashMap::new()),
@@ -113,9 +126,9 @@ impl Server {
     /// Serves until [`Server::stop`]; returns when all connections have ended, at most 10 s after.
     pub fn run(&self) {
         let shared = self.shared.clone();
-        let heartbeats = move || shared.heartbeats.run(&shared.service, &shared.closing, || shared.give_up_late());
-        let spawned = thread::Builder::new().name("pulse".into()).spawn(heartbeats);
-        spawned.expect("a program that just started can start a thread");
+        start("pulse", move || shared.heartbeats.run(&shared.service, &shared.closing, || shared.give_up_late()));
+        let shared = self.shared.clone();
+        start("idle", move || shared.serve_those_with_something_to_do());
         let mut rests = BackOff::new(FIRST_REST, LONGEST_REST);
         while !self.shared.closing.takes_nothing() {
             let waited = self.shared.closing.wait_for(&self.shared.listener);
@@ -138,8 +151,7 @@ impl Server {
     /// Calls [`Server::run`] in a thread of its own.
     pub fn spawn(&self) -> JoinHandle<()> {
         let server = self.clone();
-        let thread = thread::Builder::new().name("thalweg-accept".into());
-        thread.spawn(move || server.run()).expect("a program that just started can start a thread")
+        start("thalweg-accept", move || server.run())
     }
 
     /// Takes no more connections and no more requests; those at hand are still answered. Returns at once.
@@ -185,7 +197,7 @@ impl Server {
             connection.shut_receiving();
         }
         drop(open);
-        thread::Builder::new().name(format!("client-{number}")).spawn(move || slot.serve(&connection, peer))?;
+        self.shared.leave(ClientConnection::new(connection, peer, slot));
         Ok(())
     }
 
@@ -222,6 +234,26 @@ impl Server {
 }
 
 impl Shared {
+    /// Until the server has stopped and has no client left.
+    fn serve_those_with_something_to_do(self: &Arc<Self>) {
+        while !self.closing.is_stopping() || !self.open().is_empty() {
+            let timeout = if self.threads.are_short() { SHORT_TICK } else { TICK };
+            self.threads.serve(self.idle.wait(timeout));
+            let shared = self.clone();
+            if let Err(error) = self.threads.start_missing(move |client| shared.leave(client)) {
+                tracing::error!(peer = %self.address, "cannot serve more connections at once now: {error}");
+                thread::sleep(SHORT_TICK);
+            }
+        }
+    }
+
+    /// Leaves a connection without a thread until something comes; one that the kernel cannot watch keeps a thread.
+    fn leave(&self, client: ClientConnection) {
+        if let Err(client) = self.idle.add(client) {
+            self.threads.serve(vec![client]);
+        }
+    }
+
     fn refused(&self) -> MutexGuard<'_, VecDeque<(Instant, Arc<Connection>)>> {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -244,18 +276,10 @@ impl Shared {
     }
 }
 
-/// A connection's place in the list of open ones; given up also when its thread could not start or panicked.
+/// A connection's place in the list of open ones.
 struct ConnectionSlot {
     shared: Arc<Shared>,
     number: u64,
-}
-
-impl ConnectionSlot {
-    fn serve(self, connection: &Arc<Connection>, peer: SocketAddr) {
-        let shared = &self.shared;
-        let all = (&shared.heartbeats, &shared.memory, &shared.answers);
-        client_connection::serve((self.number, connection), peer, &shared.service, all, &shared.closing);
-    }
 }
 
 impl Drop for ConnectionSlot {
@@ -264,6 +288,11 @@ impl Drop for ConnectionSlot {
         self.shared.open().remove(&self.number);
         self.shared.one_left.notify_all();
     }
+}
+
+fn start(name: &str, run: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
+    let spawned = thread::Builder::new().name(name.into()).spawn(run);
+    spawned.expect("a program that just started can start a thread")
 }
 
 /// Makes room for a new connection: ends the one that has gone longest without introducing itself. Otherwise new

@@ -80,9 +80,18 @@ pub struct ClientSender {
 }
 
 impl ClientSender {
-    /// Makes a sender; called in the thread that reads the connection.
+    /// Makes a sender; see [`ClientSender::read_here`].
     pub(crate) fn new(connection: Arc<Connection>, service: Arc<dyn Service>, answers: Arc<AnswerMemory>) -> Self {
         ClientSender { outgoing: Outgoing::new(connection), service, answers }
+    }
+
+    /// Notes that from now on this thread reads the client's requests, or none does.
+    pub(crate) fn read_here(&self) {
+        self.outgoing.read_here();
+    }
+
+    pub(crate) fn read_nowhere(&self) {
+        self.outgoing.read_nowhere();
     }
 
     /// Takes memory for an answer of at most this many bytes, held until it is sent: waits while the memory for answers

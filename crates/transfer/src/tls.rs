@@ -199,6 +199,13 @@ impl TlsStream {
         }
     }
 
+    /// Returns whether something can be read without receiving more; an error is something, too.
+    pub fn has_received(&self) -> bool {
+        let inbox = lock(&self.inbox);
+        let read = lock(&self.session).process_new_packets();
+        inbox.begin < inbox.end || read.map_or(true, |state| state.plaintext_bytes_to_read() > 0)
+    }
+
     /// Continues the handshake until it is over. `send` and `receive` wait.
     pub fn shake_hands(
         &self,

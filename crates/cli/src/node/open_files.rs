@@ -1,7 +1,7 @@
 //! How many connections a node serves: each takes an open file, and so does what the node itself needs.
 
-/// Connections served at most, whatever the limit of open files: each has a thread.
-const MAX_CONNECTIONS: u64 = 4096;
+/// Connections served at most, whatever the limit of open files: each has some kilobytes, and a thread while it is served.
+const MAX_CONNECTIONS: u64 = 16_384;
 /// Files the node opens itself: containers to read (128), the catalog's connections, tables, containers being written,
 /// and connections that are being refused.
 const OWN_FILES: u64 = 256;
@@ -24,6 +24,6 @@ mod tests {
     fn connections_leave_files_for_the_node_itself() {
         assert_eq!(max_connections(1024), 768);
         assert_eq!(max_connections(64), 32);
-        assert_eq!(max_connections(1 << 20), 4096);
+        assert_eq!(max_connections(1 << 20), 16_384);
     }
 }

@@ -29,18 +29,23 @@ impl Client {
     pub fn ask_with(&mut self, request: Request, payload: &[u8]) -> Reply {
         self.requests += 1;
         self.connection.send(request.kind(), self.requests, &request.encode(), &[payload]).unwrap();
-        loop {
-            let frame = self.connection.receive().unwrap().expect("an answer");
-            if frame.header.request == self.requests {
-                return Reply::decode(frame.header.kind, &frame.body).unwrap();
-            }
-        }
+        self.answer()
     }
 
     /// Asks for something and does not wait for the answer.
     pub fn request(&mut self, request: Request) {
         self.requests += 1;
         self.connection.send(request.kind(), self.requests, &request.encode(), &[]).unwrap();
+    }
+
+    /// Receives the answer to the latest request.
+    pub fn answer(&mut self) -> Reply {
+        loop {
+            let frame = self.connection.receive().unwrap().expect("an answer");
+            if frame.header.request == self.requests {
+                return Reply::decode(frame.header.kind, &frame.body).unwrap();
+            }
+        }
     }
 
     /// Returns the node's answer before it hangs up.

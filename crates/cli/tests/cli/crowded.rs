@@ -1,7 +1,11 @@
 //! A node whose connections are all taken.
 
-use std::time::Duration;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
+use transfer::message::{Reply, Request};
+
+use super::bounds;
 use super::faltering::Client;
 use super::node::Node;
 use super::runner::{Store, run};
@@ -33,4 +37,27 @@ fn a_node_that_stays_crowded_is_quoted() {
     let refused = run(&["ls", &format!("thalweg://{}::", node.address)]).expect(1);
     assert!(refused.stderr.contains("the node serves 32 connections"), "{}", refused.stderr);
     assert!(!refused.stderr.contains("is it a thalweg node?"), "{}", refused.stderr);
+}
+
+const CROWD: u64 = 500;
+
+#[test]
+fn connections_that_say_nothing_hold_no_thread_and_are_served_when_they_do() {
+    let store = Store::new();
+    let node = Node::with(&store, &[]);
+    let alone = node.threads();
+    let strangers: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(&node.address).unwrap()).collect();
+    let mut crowd: Vec<_> = (1..=CROWD).map(|number| bounds::Client::greet(&node.address, number)).collect();
+    let deadline = Instant::now() + Duration::from_secs(20);
+    // Those for new connections among them.
+    while node.threads() > alone + 8 {
+        assert!(Instant::now() < deadline, "{} threads beside {alone}", node.threads());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    for _ in 0..2 {
+        crowd.iter_mut().for_each(|client| client.request(Request::Release { owner: 1 }));
+        crowd.iter_mut().for_each(|client| assert_eq!(client.answer(), Reply::Done {}));
+    }
+    drop((strangers, crowd));
+    node.terminate();
 }

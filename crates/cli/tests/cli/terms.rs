@@ -8,21 +8,21 @@ const CRATES: [&str; 5] = ["format", "store", "catalog", "repository", "transfer
 
 /// Words that an engineer of file systems, databases or networks knows, in the sense known there.
 const FIELD: &str = "\
-    access acknowledge action address ahead answer ask attempt attempts attributes back background batch behaviour bitmap \
-    budget buffer buffers builder built bulk challenge change charge checked choice chunker claims client clock \
-    closing codec collect commit committed comparison completion confirmed connection connections containers content \
-    context counters counting credentials cursor damage decoded detach difference digest directory disconnect done \
-    durable ends engines entries entry error event extents failed failure fault faulty field figures file files \
-    frame from guard handle handler handshake header heartbeats held hello holders id identity idle incoming index io \
-    issued join key kind known lease leaves limits link list live liveness local lock lost lru manifests map memory merge \
-    mode names new next nonce numbers off offers one open opened operation options order origin others outgoing \
-    overwritten pace packed packer parts path payload permissions pin plain plan pooled process published purpose \
-    queue queued random range reach read readable reader rebuild receive received record reduction referable refusal \
-    rejection remote removals repair replier report repository resolution resolve resolved result role root rounds \
-    runs scan scope scopes sealed secret secrets send sender server service set settings shared shot skipped slice \
-    slots snapshot socket source sources spot sqlite started state statistics status step store stored streams \
-    stretch subject target thread time timeouts times tls to transaction tree unfinished unreadable unsynced up \
-    update verify view waker whole window work world write writer written";
+    access acknowledge action adaptive address ahead answer ask attempt attempts attributes back background batch \
+    behaviour bitmap budget buffer buffers builder built bulk challenge change charge checked choice chunker claims \
+    client clock closing codec collect commit committed comparison completion confirmed connection connections \
+    containers content context counters counting credentials cursor damage decoded detach difference digest directory \
+    disconnect done durable ends engines entries entry error event extents failed failure fault faulty field figures \
+    file files frame from guard handle handler handshake header heartbeats held hello holders id identity idle \
+    incoming index io issued join key kind known lease leaves limits link list live liveness local lock lost lru \
+    manifests map memory merge mode names new next nonce numbers off offers one open opened operation options order \
+    origin others outgoing overwritten pace packed packer parts path payload permissions pin plain plan pool pooled \
+    process published purpose queue queued random range reach read readable reader rebuild receive received record \
+    reduction referable refusal rejection remote removals repair replier report repository resolution resolve \
+    resolved result role root rounds runs scan scope scopes sealed secret secrets send sender server service set \
+    settings shared shot skipped slice slots snapshot socket source sources spot sqlite started state statistics \
+    status step store stored streams stretch subject target thread time timeouts times tls to transaction tree \
+    unfinished unreadable unsynced up update verify view waker whole window work world write writer written";
 
 #[test]
 fn every_word_of_a_public_type_is_the_fields_or_is_defined() {
