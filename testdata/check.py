@@ -368,7 +368,7 @@ def segment_entry(fields):
 
 
 def of_extents(fields, rest):
-    """Session, seat, sequence, stamp, epoch; extents; and what comes after them."""
+    """Session, stripe set, sequence, stamp, epoch; extents; and what comes after them."""
     fields.take(8 + 4 + 8 + 8 + 8)
     return f"{len(fields.list(lambda: fields.take(16)))} extents{rest()}"
 
@@ -383,10 +383,10 @@ BODIES = {
     25: lambda f: f"directory {f.path()}, recursive {f.bool()}, after {f.option(f.path)}, limit {f.u32()}",
     26: lambda f: f"path {f.path()}, after {f.u64()}",
     27: lambda f: f"after {f.u64():x}",
-    28: lambda f: f"session {f.u64():x}, after seat {f.u32()}, number {f.u64()}",
+    28: lambda f: f"session {f.u64():x}, after stripe set {f.u32()}, number {f.u64()}",
     40: lambda f: f"path {f.path()}, flags {f.u32()}, job {f.text()!r}, nodes {f.list(f.text)}, stripes of {f.u64()}, "
     f"key {f.take(16).hex()[:8]}…",
-    41: lambda f: f"session {f.u64():x}, seat {f.u32()}, key {f.take(16).hex()[:8]}…",
+    41: lambda f: f"session {f.u64():x}, stripe set {f.u32()}, key {f.take(16).hex()[:8]}…",
     42: lambda f: of_extents(f, lambda: ""),
     43: lambda f: of_extents(f, lambda: f", {len(f.list(lambda: f.take(32)))} fingerprints"),
     52: lambda f: f"session {f.u64():x}, key {f.take(16).hex()[:8]}…",
@@ -397,9 +397,9 @@ BODIES = {
     0x8005: lambda f: f"proof {f.take(32).hex()[:8]}…",
     0x8006: lambda f: f"progress {f.u64():x}",
     0x8026: checkpoints,
-    0x8047: lambda f: f"session {f.u64():x}, seat {f.u32()}, sequence {f.u64()}, held {f.list(f.u64)}",
+    0x8047: lambda f: f"session {f.u64():x}, stripe set {f.u32()}, sequence {f.u64()}, held {f.list(f.u64)}",
     0x8048: lambda f: f"sequence {f.u64()}, stamp {f.u64()}",
-    0x8049: lambda f: f"session {f.u64():x}, seat {f.u32()}, {failed(f)}",
+    0x8049: lambda f: f"session {f.u64():x}, stripe set {f.u32()}, {failed(f)}",
 }
 
 

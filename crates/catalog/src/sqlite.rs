@@ -573,7 +573,14 @@ mod tests {
         ] {
             sql.execute_batch(&format!("ALTER TABLE counters DROP COLUMN {column}")).unwrap();
         }
-        sql.execute_batch("ALTER TABLE versions DROP COLUMN attributes").unwrap();
+        sql.execute_batch(
+            "ALTER TABLE versions DROP COLUMN attributes; ALTER TABLE stripe_owners RENAME TO seats;
+            ALTER TABLE seats RENAME COLUMN stripe_set TO seat; ALTER TABLE seats RENAME COLUMN owner TO holder;
+            ALTER TABLE checkpoints RENAME COLUMN stripe_set TO seat;
+            ALTER TABLE checkpoints RENAME COLUMN owner TO holder; DROP INDEX checkpoints_by_stripe_set;
+            CREATE UNIQUE INDEX checkpoints_by_seat ON checkpoints (session, seat, number)",
+        )
+        .unwrap();
         sql.execute_batch(
             "DROP TABLE lost_segments; DROP TABLE journal_checksums; DROP TABLE path_handles; PRAGMA user_version = 2",
         )

@@ -92,7 +92,7 @@ impl Connections {
         match Self::open(path, false) {
             Err(Error::Full { .. } | Error::ReadOnly { .. } | Error::Io { .. }) if path.exists() => {
                 let connections = Self::with_writer(path, None);
-                connections.read_once(|sql| schema::prepare(sql, path, false))?;
+                connections.read_once(|sql| schema::prepare_for_reading(sql, path))?;
                 let mixture = connections.read_once(|sql| beginnings::mixture(sql, path))?;
                 Ok(Connections { mixture, ..connections })
             }

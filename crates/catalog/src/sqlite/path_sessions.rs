@@ -6,6 +6,7 @@ use format::{ContainerId, HandleKey, Reader, Root, SessionId, StorePath, Writer}
 use rusqlite::{Connection, Row};
 
 use super::failure::Attempt;
+use super::schema;
 use super::sessions::is_held;
 use super::statement::{all, at_most, first, number, run};
 use super::writing::WriteTransaction;
@@ -96,7 +97,7 @@ impl WriteTransaction<'_> {
     /// Drops the session; its checkpoints are gone already.
     pub fn drop_path_session(&mut self, session: SessionId) -> Attempt<()> {
         run(self.sql, "DELETE FROM path_sessions WHERE id = ?1", [session.0 as i64])?;
-        run(self.sql, "DELETE FROM seats WHERE session = ?1", [session.0 as i64])?;
+        run(self.sql, "DELETE FROM stripe_owners WHERE session = ?1", [session.0 as i64])?;
         run(self.sql, "DELETE FROM path_handles WHERE session = ?1", [session.0 as i64])?;
         Ok(())
     }
@@ -105,8 +106,8 @@ impl WriteTransaction<'_> {
         let running = "SELECT 1 FROM path_sessions JOIN sessions USING (id) WHERE id = ?1";
         first(self.sql, running, [session.0 as i64], |_| Ok(()))?.ok_or(Error::LeaseLost { session })?;
         // Taking it again uses up a number, so that no two takings return the same.
-        let text = "INSERT INTO seats VALUES (?1, ?2, ?3, 0)
-            ON CONFLICT DO UPDATE SET holder = ?3, last_number = last_number + 1 RETURNING last_number";
+        let text = "INSERT INTO stripe_owners VALUES (?1, ?2, ?3, 0)
+            ON CONFLICT DO UPDATE SET owner = ?3, last_number = last_number + 1 RETURNING last_number";
         let last = first(self.sql, text, (session.0 as i64, stripe_set, owner as i64), |row| number(row, 0))?;
         Ok(last.unwrap_or(0).saturating_add(1))
     }
@@ -122,20 +123,20 @@ impl WriteTransaction<'_> {
         let Checkpoint { session, stripe_set, owner, number: made_number, .. } = *made;
         self.leased_epoch(session)?;
         let found = path_session(self.sql, self.lease_now, session)?.ok_or(Error::LeaseLost { session })?;
-        let held = "SELECT last_number FROM seats WHERE session = ?1 AND seat = ?2 AND holder = ?3";
+        let held = "SELECT last_number FROM stripe_owners WHERE session = ?1 AND stripe_set = ?2 AND owner = ?3";
         let last = first(self.sql, held, (session.0 as i64, stripe_set, owner as i64), |row| number(row, 0))?;
         if made_number <= last.ok_or(Error::StripeSetLost { session, stripe_set })? || made_number > MAX_CHECKPOINT {
             return Ok(refused(&found.path, Refusal::CheckpointNumber)?);
         }
         let referral = self.counters.next_referral();
         self.refer(references, epoch, referral)?;
-        let text = "UPDATE seats SET last_number = ?3 WHERE session = ?1 AND seat = ?2";
+        let text = "UPDATE stripe_owners SET last_number = ?3 WHERE session = ?1 AND stripe_set = ?2";
         run(self.sql, text, (session.0 as i64, stripe_set, made_number as i64))?;
         self.insert_checkpoint(made)
     }
 
     fn insert_checkpoint(&self, made: &Checkpoint) -> Attempt<()> {
-        let text = "INSERT INTO checkpoints (session, seat, number, holder, epoch, size, root, resized, arrivals)
+        let text = "INSERT INTO checkpoints (session, stripe_set, number, owner, epoch, size, root, resized, arrivals)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
         let params = (
             made.session.0 as i64,
@@ -154,7 +155,7 @@ impl WriteTransaction<'_> {
 
     /// Drops the stripe set's checkpoints up to `number`: a commit carries them.
     pub fn drop_checkpoints(&mut self, session: SessionId, stripe_set: u32, number: u64) -> Attempt<()> {
-        let text = "DELETE FROM checkpoints WHERE session = ?1 AND seat = ?2 AND number <= ?3";
+        let text = "DELETE FROM checkpoints WHERE session = ?1 AND stripe_set = ?2 AND number <= ?3";
         let number = i64::try_from(number).unwrap_or(i64::MAX);
         run(self.sql, text, (session.0 as i64, stripe_set, number))?;
         Ok(())
@@ -207,14 +208,34 @@ fn read_session(row: &Row) -> Attempt<PathSession> {
     })
 }
 
+macro_rules! select_checkpoints {
+    ($stripe_set:literal, $owner:literal) => {
+        concat!(
+            "SELECT ",
+            $stripe_set,
+            ", number, ",
+            $owner,
+            ", epoch, size, root, resized, arrivals FROM checkpoints
+            WHERE session = ?1 AND (",
+            $stripe_set,
+            ", number) > (?2, ?3) ORDER BY ",
+            $stripe_set,
+            ", number LIMIT ?4"
+        )
+    };
+}
+
 pub(super) fn checkpoints(
     sql: &Connection,
     session: SessionId,
     after: (u32, u64),
     limit: usize,
 ) -> Attempt<Vec<Checkpoint>> {
-    let text = "SELECT seat, number, holder, epoch, size, root, resized, arrivals FROM checkpoints
-        WHERE session = ?1 AND (seat, number) > (?2, ?3) ORDER BY seat, number LIMIT ?4";
+    let text = match schema::names_stripe_owners(sql)? {
+        true => select_checkpoints!("stripe_set", "owner"),
+        // A catalog opened for reading stays as it is.
+        false => select_checkpoints!("seat", "holder"),
+    };
     let params = (session.0 as i64, after.0, at_most(after.1 as usize), at_most(limit));
     all(sql, text, params, |row| {
         let (frontier, stamps) = decode_arrivals(row.get_ref(7)?.as_blob().map_err(rusqlite::Error::from)?)?;
@@ -252,4 +273,37 @@ fn decode_arrivals(bytes: &[u8]) -> format::Result<Arrivals> {
     let stamps = from.list(24, |from| Ok((from.u64()?, from.u64()?, from.u64()?)))?;
     from.end()?;
     Ok((frontier, stamps))
+}
+
+#[cfg(test)]
+mod tests {
+    use format::{HandleKey, Root, SegmentAddress, StorePath};
+    use rusqlite::{Connection, OpenFlags};
+
+    use super::checkpoints;
+    use crate::sqlite::schema::prepare_for_reading;
+    use crate::{Checkpoint, Join, LocalCatalog, SqliteCatalog};
+
+    #[test]
+    fn a_catalog_of_format_8_that_cannot_be_written_shows_its_checkpoints() {
+        let scratch = tempfile::tempdir().unwrap();
+        let file = scratch.path().join("catalog");
+        let catalog = SqliteCatalog::open(&file, true).unwrap();
+        let (path, nodes, key) = (StorePath::new(b"a").unwrap(), vec!["n:1".into()], HandleKey([1; 16]));
+        let join = Join { path, nodes, stripe_bytes: 1 << 20, job: String::new(), key, lease_ms: 60_000 };
+        let session = catalog.join(&join).unwrap().id;
+        let number = catalog.take_stripe_set(session, 0, 7).unwrap();
+        let root = Root::Stored { address: SegmentAddress::new(format::ContainerId(1), 0), digest: [7; 32] };
+        let (frontier, stamps) = (vec![], vec![]);
+        let (stripe_set, owner, epoch, size, resized) = (0, 7, 0, 1, false);
+        let made = Checkpoint { session, stripe_set, owner, number, epoch, root, size, resized, frontier, stamps };
+        catalog.checkpoint(session, &made, &[], u64::MAX).unwrap();
+        drop(catalog);
+        let older = "ALTER TABLE checkpoints RENAME COLUMN stripe_set TO seat;
+            ALTER TABLE checkpoints RENAME COLUMN owner TO holder; PRAGMA user_version = 8";
+        Connection::open(&file).unwrap().execute_batch(older).unwrap();
+        let sql = Connection::open_with_flags(&file, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+        assert!(prepare_for_reading(&sql, &file).is_ok());
+        assert!(checkpoints(&sql, session, (0, 0), 9).is_ok_and(|found| found == [made]));
+    }
 }

@@ -13,7 +13,7 @@ use crate::clock::system_clock;
 use crate::counters::{Counters, ROOT};
 
 /// The format of `schema.sql` and the files beside it, kept in `user_version`.
-const SCHEMA_FORMAT: u16 = 8;
+const SCHEMA_FORMAT: u16 = 9;
 /// Added with format 2: an older catalog is upgraded when it is opened.
 const SINCE_FORMAT_2: &str = "
     CREATE TABLE left_files (
@@ -44,6 +44,17 @@ const COUNTING_FORMAT: u16 = 6;
 const SINCE_FORMAT_7: &str = include_str!("path_handles.sql");
 /// Format 8 keeps the attributes of versions that are not the newest.
 const SINCE_FORMAT_8: &str = "ALTER TABLE versions ADD COLUMN attributes BLOB;";
+/// Format 9 calls stripe sets and their owners by these names.
+const SINCE_FORMAT_9: &str = "
+    ALTER TABLE seats RENAME TO stripe_owners;
+    ALTER TABLE stripe_owners RENAME COLUMN seat TO stripe_set;
+    ALTER TABLE stripe_owners RENAME COLUMN holder TO owner;
+    ALTER TABLE checkpoints RENAME COLUMN seat TO stripe_set;
+    ALTER TABLE checkpoints RENAME COLUMN holder TO owner;
+    DROP INDEX checkpoints_by_seat;
+    CREATE UNIQUE INDEX checkpoints_by_stripe_set ON checkpoints (session, stripe_set, number);";
+/// What reads a catalog of this format knows its older names and missing columns.
+const OLDEST_READ_AS_IT_IS: u16 = 7;
 /// "TWGC": marks the file as ours among SQLite databases.
 const APPLICATION_ID: i64 = 0x5457_4743;
 
@@ -62,6 +73,14 @@ pub(super) fn prepare(connection: &Connection, path: &Path, create: bool) -> Att
         fill(&transaction)?;
     }
     Ok(transaction.commit()?)
+}
+
+/// Checks the file's format where the file cannot be written: a catalog that is a little older is read as it is.
+pub(super) fn prepare_for_reading(connection: &Connection, path: &Path) -> Attempt<()> {
+    if is_filled(connection, path)? && format(connection)? >= OLDEST_READ_AS_IT_IS {
+        return Ok(());
+    }
+    prepare(connection, path, false)
 }
 
 /// Upgrades an older catalog.
@@ -95,6 +114,9 @@ fn upgrade(connection: &Connection, path: &Path) -> Attempt<()> {
     }
     if found < 8 {
         transaction.execute_batch(SINCE_FORMAT_8)?;
+    }
+    if found < 9 {
+        transaction.execute_batch(SINCE_FORMAT_9)?;
     }
     transaction.pragma_update(None, "user_version", SCHEMA_FORMAT)?;
     Ok(transaction.commit()?)
@@ -141,6 +163,11 @@ pub(super) fn counts_transactions(connection: &Connection) -> Attempt<bool> {
 /// Returns whether versions have attributes of their own.
 pub(super) fn keeps_attributes(connection: &Connection) -> Attempt<bool> {
     Ok(format(connection)? >= 8)
+}
+
+/// Returns whether columns are named `stripe_set` and `owner`.
+pub(super) fn names_stripe_owners(connection: &Connection) -> Attempt<bool> {
+    Ok(format(connection)? >= 9)
 }
 
 fn is_filled(connection: &Connection, path: &Path) -> Attempt<bool> {

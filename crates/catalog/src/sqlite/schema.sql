@@ -1,4 +1,4 @@
--- The catalog's tables, format 8 (`PRAGMA user_version`) with guard.sql, journal_checksums.sql, transactions.sql and
+-- The catalog's tables, format 9 (`PRAGMA user_version`) with guard.sql, journal_checksums.sql, transactions.sql and
 -- path_handles.sql, and with the column `versions.attributes` (schema.rs).
 -- Unsigned numbers of 64 bits are kept as SQLite's signed ones, bit for bit; times are nanoseconds since 1970; paths are bytes.
 
@@ -103,27 +103,25 @@ CREATE TABLE path_sessions (
 ) STRICT;
 CREATE INDEX path_sessions_by_path ON path_sessions (path);
 
--- Stripe sets (seat) and their owners (holder), under the names that format 1 gave them: a store opened only to be read
--- keeps its tables as they are.
-CREATE TABLE seats (
+CREATE TABLE stripe_owners (
     session     INTEGER NOT NULL,
-    seat        INTEGER NOT NULL,
-    holder      INTEGER NOT NULL,
-    last_number INTEGER NOT NULL, -- the last its holder may no longer give: used by a checkpoint or a taking
-    PRIMARY KEY (session, seat)
+    stripe_set  INTEGER NOT NULL,
+    owner       INTEGER NOT NULL,
+    last_number INTEGER NOT NULL, -- the last its owner may no longer give: used by a checkpoint or a taking
+    PRIMARY KEY (session, stripe_set)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE checkpoints (
-    id       INTEGER PRIMARY KEY,
-    session  INTEGER NOT NULL,
-    seat     INTEGER NOT NULL,
-    number   INTEGER NOT NULL,
-    holder   INTEGER NOT NULL,
-    epoch    INTEGER NOT NULL,
-    size     INTEGER NOT NULL,
-    root     BLOB NOT NULL,
-    resized  INTEGER NOT NULL,
+    id         INTEGER PRIMARY KEY,
+    session    INTEGER NOT NULL,
+    stripe_set INTEGER NOT NULL,
+    number     INTEGER NOT NULL,
+    owner      INTEGER NOT NULL,
+    epoch      INTEGER NOT NULL,
+    size       INTEGER NOT NULL,
+    root       BLOB NOT NULL,
+    resized    INTEGER NOT NULL,
     -- Counted lists, little-endian: (client u64, stream u32, sequence u64), then (offset u64, length u64, stamp u64).
-    arrivals BLOB NOT NULL
+    arrivals   BLOB NOT NULL
 ) STRICT;
-CREATE UNIQUE INDEX checkpoints_by_seat ON checkpoints (session, seat, number);
+CREATE UNIQUE INDEX checkpoints_by_stripe_set ON checkpoints (session, stripe_set, number);

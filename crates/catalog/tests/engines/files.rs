@@ -4,9 +4,9 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-use crate::catalog::{Error, LocalCatalog, Names, Purpose, SqliteCatalog};
+use crate::catalog::{Checkpoint, Error, Join, LocalCatalog, Names, Purpose, SqliteCatalog};
 use crate::{commit, opened, path, scratch, writer, written};
-use format::StorePath;
+use format::{ContainerId, HandleKey, Root, SegmentAddress, SessionId, StorePath};
 
 fn refusal(file: &Path, create: bool) -> Error {
     SqliteCatalog::open(file, create).err().expect("the file must be refused")
@@ -61,6 +61,51 @@ fn undo_guard(sql: &rusqlite::Connection) {
     }
 }
 
+/// Restores format 8: the first names of stripe sets and their owners.
+fn undo_stripe_owners(sql: &rusqlite::Connection) {
+    sql.execute_batch(
+        "ALTER TABLE stripe_owners RENAME TO seats;
+        ALTER TABLE seats RENAME COLUMN stripe_set TO seat;
+        ALTER TABLE seats RENAME COLUMN owner TO holder;
+        ALTER TABLE checkpoints RENAME COLUMN stripe_set TO seat;
+        ALTER TABLE checkpoints RENAME COLUMN owner TO holder;
+        DROP INDEX checkpoints_by_stripe_set;
+        CREATE UNIQUE INDEX checkpoints_by_seat ON checkpoints (session, seat, number);
+        PRAGMA user_version = 8",
+    )
+    .unwrap();
+}
+
+/// Records a checkpoint of the session's stripe set 1, for this owner.
+fn checkpoint(catalog: &dyn LocalCatalog, session: SessionId, owner: u64) {
+    let number = catalog.take_stripe_set(session, 1, owner).unwrap();
+    let root = Root::Stored { address: SegmentAddress::new(ContainerId(1), 2), digest: [7; 32] };
+    let (frontier, stamps) = (vec![(1, 2, 3)], vec![(4, 5, 6)]);
+    let made =
+        Checkpoint { session, stripe_set: 1, owner, number, epoch: 0, root, size: 9, resized: false, frontier, stamps };
+    catalog.checkpoint(session, &made, &[], u64::MAX).unwrap();
+}
+
+#[test]
+fn a_catalog_of_format_8_keeps_its_stripe_owners_and_checkpoints() {
+    let directory = scratch();
+    let file = directory.path().join("catalog");
+    let first = opened(&file);
+    let nodes = vec!["a:1".into(), "b:2".into()];
+    let key = HandleKey([7; 16]);
+    let join = Join { path: path("run"), nodes, stripe_bytes: 1 << 20, job: String::new(), key, lease_ms: 60_000 };
+    let session = first.join(&join).unwrap().id;
+    checkpoint(&first, session, 7);
+    let made = first.checkpoints(session).unwrap();
+    drop(first);
+    undo_stripe_owners(&rusqlite::Connection::open(&file).unwrap());
+    let again = opened(&file);
+    assert_eq!(again.checkpoints(session).unwrap(), made);
+    checkpoint(&again, session, 8);
+    let owners: Vec<u64> = again.checkpoints(session).unwrap().iter().map(|made| made.owner).collect();
+    assert_eq!(owners, [7, 8]);
+}
+
 #[test]
 fn a_catalog_of_format_1_is_brought_up_to_date() {
     let directory = scratch();
@@ -68,9 +113,10 @@ fn a_catalog_of_format_1_is_brought_up_to_date() {
     drop(opened(&file));
     let sql = rusqlite::Connection::open(&file).unwrap();
     undo_guard(&sql);
+    undo_stripe_owners(&sql);
     sql.execute_batch("DROP TABLE left_files; DROP TABLE lost_segments; ALTER TABLE versions DROP COLUMN attributes; PRAGMA user_version = 1").unwrap();
     drop(sql);
-    assert!(opened(&file).files_of(format::ContainerId(1)).unwrap().is_empty());
+    assert!(opened(&file).files_of(ContainerId(1)).unwrap().is_empty());
 }
 
 #[test]
@@ -82,6 +128,7 @@ fn a_catalog_of_format_7_keeps_its_versions_and_the_attributes_of_those_to_come(
     (1..=2).for_each(|size| drop(commit(&first, session, vec![written("a", size, None)]).unwrap()));
     drop(first);
     let sql = rusqlite::Connection::open(&file).unwrap();
+    undo_stripe_owners(&sql);
     sql.execute_batch("ALTER TABLE versions DROP COLUMN attributes; PRAGMA user_version = 7").unwrap();
     drop(sql);
     let again = opened(&file);
