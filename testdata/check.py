@@ -343,8 +343,8 @@ def run_list(name):
 def commit(fields):
     session, references, _epoch = fields.u64(), fields.list(fields.u64), fields.u64()
     changes = fields.list(lambda: change(fields))
-    settles = fields.list(lambda: (fields.u64(), fields.u32(), fields.u64()))
-    return f"session {session:x}, {len(references)} references, {len(changes)} changes, {len(settles)} settles"
+    checkpoints = fields.list(lambda: (fields.u64(), fields.u32(), fields.u64()))
+    return f"session {session:x}, {len(references)} references, {len(changes)} changes, {len(checkpoints)} checkpoints"
 
 
 def checkpoints(fields):

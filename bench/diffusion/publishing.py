@@ -7,7 +7,7 @@ from measuring import rows, svg
 
 from diffusion import contenders, surface
 
-LEAST_IDLE = 0.15
+MIN_IDLE = 0.15
 COLOURS = ("#1f6fb4", "#9ecae9", "#17a2b8", "#8c8c8c", "#e08214", "#2f9e44", "#8e44ad", "#b07d2b", "#c0392b", "#5d6d1e",
            "#d6649b", "#3f4f8f", "#7a5c3a", "#20808d", "#555555")
 NUMBERS = (
@@ -61,7 +61,7 @@ def line(name, of_one, ours):
     return [
         name, f"{median:.2f} ({least:.2f}–{most:.2f})", f"{median / of_one[0]['bound_s']:.2f}",
         f"{median / rows.spread(ours, 'makespan_s')[0]:.2f}" if ours else "–", sent, hits(of_one),
-        f"{idle:.0%}{' !' if idle < LEAST_IDLE else ''}", len(of_one),
+        f"{idle:.0%}{' !' if idle < MIN_IDLE else ''}", len(of_one),
     ]
 
 

@@ -1,7 +1,7 @@
 """The GlusterFS side: four bricks, each on an ext4 file system of its own whose loop device is throttled, and for each
 application a FUSE mount of its own, with direct I/O, no caches and no write-behind, coming from an address of its own.
 
-No glusterd: bricks and mounts are told everything by volfiles. Every outstanding request has a file of its own, as FUSE
+No glusterd: volfiles configure bricks and mounts. Every outstanding request has a file of its own, as FUSE
 lets only one write at a time into a file, on a brick of its own: a client of the source's kind, whose requests are
 striped over all servers at once, is four of them.
 SPDX-License-Identifier: Apache-2.0
@@ -53,7 +53,7 @@ class Bricks:
 
     @contextlib.contextmanager
     def clients(self, case, doors):
-        """Mounts for each application, through the doors, and yields what the load generator is told of each part."""
+        """Mounts for each application, through the doors, and yields the load generator's settings of each part."""
         with contextlib.ExitStack() as stack:
             mounts = {}
             for number, application in enumerate(case.applications):

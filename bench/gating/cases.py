@@ -13,7 +13,7 @@ RATIOS = (1, 2, 4, 8, 16, 32)
 WIDTH = {"gluster": len(ALL_BRICKS), "s3": 1}
 MIXES = {"write": ("write",), "read": ("read",), "mixed": ("read", "write")}
 # Of the link's rate: where each rival came nearest to its ratio.
-BEST_TOLD = {"nginx": 0.8, "envoy": 0.7}
+BEST_CONFIGURED = {"nginx": 0.8, "envoy": 0.7}
 SCHEDULERS = ("fifo", "sfq-depth", "anticipating")
 
 
@@ -50,8 +50,8 @@ class Case:
     # Of the seconds asked for; baselines that only have to be seen need no full minute.
     share_of_time: float = 1.0
     interval_ms: int = 100
-    # What a rival is told of the link's rate; above what passes it, the link decides and not the rival.
-    told_rate: float = 0.9
+    # The part of the link's rate that a rival is configured with; above what passes it, the link decides and not the rival.
+    configured_rate: float = 0.9
 
     def title(self):
         return f"{self.store} {self.group} {self.name} {self.door}"
@@ -220,15 +220,15 @@ def database():
 
 
 def rivals(seconds):
-    """Others' limiters, each told the link's rate, at 16:1 and when one application comes and goes."""
+    """Others' limiters, each configured with the link's rate, at 16:1 and when one application comes and goes."""
     toggled = periods(seconds, 2, 1)
     for door in ("nginx", "envoy"):
         # nginx limits answers only.
         for mix in ("read",) if door == "nginx" else ("read", "write"):
             both = two("s3", (16, 1), MIXES[mix], 256 * KIB)
-            for told in (0.7, 0.8, 0.9, 1.0):
-                name = f"16:1 {mix} 256 KiB, told {told:.0%}"
-                yield Case("s3", "rivals", name, door, both, told == BEST_TOLD[door], told_rate=told)
+            for rate in (0.7, 0.8, 0.9, 1.0):
+                name = f"16:1 {mix} 256 KiB, configured {rate:.0%}"
+                yield Case("s3", "rivals", name, door, both, rate == BEST_CONFIGURED[door], configured_rate=rate)
         steady = Application("heavy", 1, (Part(("read",), 64 * KIB, 32),))
         coming = Application("light", 1, (Part(("read",), 64 * KIB, 32, toggled),))
         yield Case(
@@ -239,6 +239,6 @@ def rivals(seconds):
             (steady, coming),
             door == "envoy",
             interval_ms=10,
-            told_rate=BEST_TOLD[door],
+            configured_rate=BEST_CONFIGURED[door],
         )
     yield Case("s3", "rivals", "16:1 read 256 KiB", "anticipating", two("s3", (16, 1), MIXES["read"], 256 * KIB), True)

@@ -20,7 +20,7 @@ def rows(case, report, watched, kept=()):
     wanted = due(case, total / seconds / MEGABYTE, kept)
     found = []
     for application, share in zip(case.applications, wanted):
-        told = next(a for a in report["applications"] if a["name"] == application.name)
+        reported = next(a for a in report["applications"] if a["name"] == application.name)
         found.append(
             named(case)
             | {
@@ -32,9 +32,9 @@ def rows(case, report, watched, kept=()):
                 "megabytes_per_s": round(measured[application.name] / seconds / MEGABYTE, 3),
                 "share": round(measured[application.name] / max(total, 1), 5),
                 "wanted_share": round(share, 5),
-                "failures": told["failures"],
+                "failures": reported["failures"],
                 "total_megabytes_per_s": round(total / seconds / MEGABYTE, 3),
-                "client_bytes": sum(told["bytes"]),
+                "client_bytes": sum(reported["bytes"]),
                 "gate_bytes": watched.moved_bytes(application.name),
                 "load_cpu_s": report["cpu_s"],
             }

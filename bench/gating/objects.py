@@ -57,7 +57,7 @@ class Objects:
 
     @contextlib.contextmanager
     def clients(self, case, doors):
-        """Makes the objects the case reads, and yields what the load generator is told of each part."""
+        """Makes the objects the case reads, and yields the load generator's settings of each part."""
         for application in case.applications:
             (self.data / application.name).mkdir(exist_ok=True)
             for part in application.parts:

@@ -1,4 +1,4 @@
-"""Other proxies that can hold an application back, each told what it needs to know: the link's rate, the weights, how
+"""Other proxies that can hold an application back, each configured with what it needs: the link's rate, the weights, how
 many connections there are. They stand where the gate stands.
 
 nginx limits the answer of each connection (limit_rate), so a share must be divided by hand and uploads are not

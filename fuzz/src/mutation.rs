@@ -23,10 +23,10 @@ pub fn fuzz(names: &[&str], inputs: u64, max_bytes: usize, target: fn(&[u8])) {
     let golden: Vec<Vec<u8>> = names.iter().flat_map(|name| read_golden(name)).collect();
     assert!(!golden.is_empty(), "{names:?} are no golden files");
     for (number, input) in (0..inputs).map(|number| (number, mutated(&golden, number))) {
-        let told = Told { number, input: &input };
+        let note = FailureNote { number, input: &input };
         let used_bytes = memory_used_by(|| target(&input));
         assert!(used_bytes <= max_bytes, "input {number}: {used_bytes} bytes of memory");
-        drop(told);
+        drop(note);
     }
 }
 
@@ -44,12 +44,12 @@ fn read_golden(name: &str) -> Vec<Vec<u8>> {
 }
 
 /// Prints the input when dropped by a panic.
-struct Told<'a> {
+struct FailureNote<'a> {
     number: u64,
     input: &'a [u8],
 }
 
-impl Drop for Told<'_> {
+impl Drop for FailureNote<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             let hex: String = self.input.iter().take(8192).map(|byte| format!("{byte:02x}")).collect();

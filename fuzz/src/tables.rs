@@ -9,7 +9,7 @@ use store::files::{Files, Memory};
 use store::{Answer, ClaimOwner, CountingRegistrar, LocalStore, MemoryStore, SegmentStore};
 
 /// Entries that are looked for.
-const MOST_LOOKED_FOR: usize = 64;
+const MAX_LOOKUPS: usize = 64;
 
 pub fn table_run(bytes: &[u8]) {
     search(bytes);
@@ -43,7 +43,7 @@ fn search(run: &[u8]) {
     let store = store(store_id, &[("table/runs", &list), ("table/0000000000000001.run", run)]);
 
     let entries = run.get(TABLE_HEADER_BYTES..).unwrap_or_default().as_chunks::<TABLE_ENTRY_BYTES>().0;
-    let known = entries.iter().take(MOST_LOOKED_FOR).map(|entry| fingerprint_from(&entry[..TABLE_PREFIX_BYTES]));
+    let known = entries.iter().take(MAX_LOOKUPS).map(|entry| fingerprint_from(&entry[..TABLE_PREFIX_BYTES]));
     let others = [[0; 16], [0xff; 16], [0x80; 16]].map(|prefix| fingerprint_from(&prefix));
     let mut wanted: Vec<Fingerprint> = known.chain(others).collect();
     wanted.sort();

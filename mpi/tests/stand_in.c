@@ -52,9 +52,9 @@ static int fail_errno(void) {
     return fail(THALWEG_IO, strerror(errno));
 }
 
-static int told_to_fail(const char *function) {
+static int injected_failure(const char *function) {
     const char *wanted = getenv("THALWEG_STAND_IN_FAIL");
-    return wanted && strcmp(wanted, function) == 0 ? fail(THALWEG_FULL, "told to fail") : THALWEG_OK;
+    return wanted && strcmp(wanted, function) == 0 ? fail(THALWEG_FULL, "injected failure") : THALWEG_OK;
 }
 
 static int path_of(const char *name, char *path, size_t capacity) {
@@ -69,7 +69,7 @@ static int path_of(const char *name, char *path, size_t capacity) {
 }
 
 int thalweg_open(const char *name, uint32_t flags, void *ticket, size_t capacity, size_t *ticket_bytes) {
-    int code = told_to_fail("open");
+    int code = injected_failure("open");
     if (!code) code = path_of(name, ticket, capacity);
     if (code) return code;
     int open_flags = (flags & THALWEG_CREATE ? O_CREAT : 0) | (flags & THALWEG_EXCLUSIVE ? O_EXCL : 0);
@@ -89,7 +89,7 @@ int thalweg_abandon(const void *ticket, size_t ticket_bytes) {
 int thalweg_attach(const void *ticket, size_t ticket_bytes, uint32_t flags, thalweg_file **file) {
     (void)ticket_bytes;
     (void)flags;
-    int code = told_to_fail("attach");
+    int code = injected_failure("attach");
     if (code) return code;
     *file = calloc(1, sizeof **file);
     (*file)->descriptor = open(ticket, O_RDWR);
@@ -122,7 +122,7 @@ static int move_piece(thalweg_file *file, const thalweg_piece *piece, int writin
 
 static int move_pieces(thalweg_file *file, const thalweg_piece *pieces, size_t count, int writing, uint64_t *got) {
     *got = 0;
-    int code = told_to_fail(writing ? "write" : "read");
+    int code = injected_failure(writing ? "write" : "read");
     for (size_t at = 0; at < count && !code; at++) {
         uint64_t before = *got;
         code = move_piece(file, &pieces[at], writing, got);
@@ -214,7 +214,7 @@ int thalweg_wait(thalweg_operation *operation, uint64_t *got) {
     *got = operation->got;
     free(operation->pieces);
     free(operation);
-    return code ? fail(code, "told to fail") : THALWEG_OK;
+    return code ? fail(code, "injected failure") : THALWEG_OK;
 }
 
 int thalweg_test(thalweg_operation *operation, int *done, uint64_t *got) {
@@ -224,27 +224,27 @@ int thalweg_test(thalweg_operation *operation, int *done, uint64_t *got) {
 
 int thalweg_flush(thalweg_file *file) {
     (void)file;
-    return told_to_fail("flush");
+    return injected_failure("flush");
 }
 
 int thalweg_checkpoint(thalweg_file *file, uint64_t *epoch) {
     static uint64_t epochs;
     (void)file;
     *epoch = ++epochs;
-    return told_to_fail("checkpoint");
+    return injected_failure("checkpoint");
 }
 
 int thalweg_set_epoch(thalweg_file *file, uint64_t epoch) {
     (void)file;
     (void)epoch;
-    return told_to_fail("set_epoch");
+    return injected_failure("set_epoch");
 }
 
 /* Commits are counted by the length of a file, for tests to see. */
 int thalweg_commit(thalweg_file *file) {
     char path[4096];
     (void)file;
-    if (told_to_fail("commit")) return THALWEG_FULL;
+    if (injected_failure("commit")) return THALWEG_FULL;
     snprintf(path, sizeof path, "%s/commits", getenv("THALWEG_STAND_IN_DIR"));
     int commits = open(path, O_CREAT | O_WRONLY | O_APPEND, 0644);
     ssize_t written = write(commits, "c", 1);
@@ -260,7 +260,7 @@ int thalweg_size(thalweg_file *file, uint64_t *bytes) {
 }
 
 int thalweg_set_size(thalweg_file *file, uint64_t bytes) {
-    return ftruncate(file->descriptor, (off_t)bytes) ? fail_errno() : told_to_fail("set_size");
+    return ftruncate(file->descriptor, (off_t)bytes) ? fail_errno() : injected_failure("set_size");
 }
 
 int thalweg_lock(thalweg_file *file) { return flock(file->lock_descriptor, LOCK_EX) ? fail_errno() : THALWEG_OK; }
@@ -274,4 +274,4 @@ int thalweg_delete(const char *name) {
     return unlink(path) ? fail_errno() : THALWEG_OK;
 }
 
-int thalweg_finalize(void) { return told_to_fail("finalize"); }
+int thalweg_finalize(void) { return injected_failure("finalize"); }

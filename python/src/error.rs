@@ -51,7 +51,7 @@ fn number(error: &repository::Error) -> i32 {
 /// `ESTALE`: this handle on the store is of no use any more, a new one is.
 fn number_of_store(error: &store::Error) -> i32 {
     match error {
-        store::Error::NotFound { .. } | store::Error::Poisoned { .. } | store::Error::Replaced { .. } => libc::ESTALE,
+        store::Error::NotFound { .. } | store::Error::Failed { .. } | store::Error::Replaced { .. } => libc::ESTALE,
         store::Error::Io { source, .. } => number_of(source),
         _ => libc::EIO,
     }

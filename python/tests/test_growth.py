@@ -10,7 +10,7 @@ from thalweg.diffusion import Diffusion
 # Enough for all tables to have the size that tasks known ahead need.
 WARM = MEASURED = 16_000
 # A number, its entry in a dict and half a pointer are more.
-MOST_BYTES_A_TASK = 24
+MAX_BYTES_A_TASK = 24
 
 
 def traced_bytes(run, tasks):
@@ -28,4 +28,4 @@ def test_a_run_does_not_grow_with_the_tasks_that_have_ended(tmp_path):
             after = traced_bytes(run, MEASURED)
         finally:
             tracemalloc.stop()
-    assert (after - before) / MEASURED < MOST_BYTES_A_TASK
+    assert (after - before) / MEASURED < MAX_BYTES_A_TASK

@@ -84,7 +84,7 @@ def a_full_disk_is_freed_by_forget_rm_and_collect(scene, kind):
     store.command("rm", store.at("gone"))
     fill_to_the_last_byte(scene)
     # The failed put ended its lease, with the reserve's room: what it left goes at once.
-    collected = store.told("collect", store.folder)
+    collected = store.json("collect", store.folder)
     check(collected["freed_bytes"] >= 6 << 20 and collected["open"] == 0, collected)
     check((store.folder / "reserve").stat().st_size == 8 << 20, "the reserve is not whole again")
     store.verify()
@@ -118,13 +118,13 @@ def collect_says_what_a_full_disk_keeps_it_from_freeing(scene, kind):
         store.command("put", folder / "gone", folder / "kept", store.at(f"{name}/"))
         store.command("rm", store.at(f"{name}/gone"))
     fill_to_the_last_byte(scene)
-    collected = store.told("collect", store.folder, code=3)
+    collected = store.json("collect", store.folder, code=3)
     check(collected["rewritten"] == 2 and collected["short_of_room"] == 1, collected)
     deleted_bytes = collected["freed_bytes"] + collected["written_bytes"]
     check(deleted_bytes >= 3 << 20 and 5 << 20 < collected["not_freed_bytes"] < 7 << 20, collected)
     store.verify()
     (scene.folder / "disk" / "filler").unlink()
-    check(store.told("collect", store.folder)["short_of_room"] == 0, "there is room now")
+    check(store.json("collect", store.folder)["short_of_room"] == 0, "there is room now")
     store.verify()
     for name in ("a", "b", "large"):
         kept = store.get(f"{name}/kept", f"fetched-{name}").read_bytes()
@@ -193,10 +193,10 @@ def a_node_that_filled_the_disk_goes_on_once_there_is_room(scene, kind):
     remote.command("rm", remote.at("gone"))
     fill_to_the_last_byte(scene)
     (scene.folder / "disk" / "filler").unlink()
-    collected = [store.told("collect", store.folder)]
+    collected = [store.json("collect", store.folder)]
 
     def is_freed():
-        collected.append(store.told("collect", store.folder))
+        collected.append(store.json("collect", store.folder))
         return sum(done["freed_bytes"] for done in collected) > 30 << 20
 
     scene.until(is_freed, "the container of the node is freed", seconds=60)

@@ -10,7 +10,7 @@ from stage.steps import Steps
 from stage.store import Node, Store
 
 STEPS = 12
-MOST_DEATHS = 6
+MAX_DEATHS = 6
 # A program stays so long after its close: what breaks then still meets the job, and not the end of `thalweg run`.
 STAY_MS = 800
 
@@ -38,7 +38,7 @@ def the_node_of_a_job_dies_at_random_moments(scene, which):
     job = scene.start(store.run_command(steps.command, options=["--reduce", reduce]))
     scene.until(lambda: steps.journal().opened, "the file's opening")
     deaths = 0
-    while not steps.journal().closed and deaths < MOST_DEATHS:
+    while not steps.journal().closed and deaths < MAX_DEATHS:
         time.sleep(scene.dice.uniform(0, 0.7))
         deaths += any([processes.kill(pid) for pid in running_nodes(scene)])
     check(deaths > 0, "the job ended before its node died once")

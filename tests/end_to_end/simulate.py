@@ -7,22 +7,22 @@ from stage.building import THALWEG
 from stage.registry import check, test
 
 
-def told(scene, *words, **settings):
+def simulated(scene, *words, **settings):
     return json.loads(scene.run([THALWEG, "simulate", *words, "--json"], **settings))
 
 
 @test
 def a_simulated_run_has_every_figure_and_is_the_same_for_the_same_seed(scene):
     words = ["monotonic", "--policy", "gcc", "--cache-gb", "1", "--tasks", "20000", "--cpus", "16"]
-    first = told(scene, *words, "--seed", "7")
+    first = simulated(scene, *words, "--seed", "7")
     for key in (
         "makespan_s", "ideal_s", "efficiency", "response_mean_s", "response_p99_s", "cpu_hours",
         "bytes_local", "bytes_peer", "bytes_store", "performance_index",
     ):
         check(isinstance(first[key], (int, float)), f"{key} is {first.get(key)!r}")
     check(first["bytes_local"] + first["bytes_peer"] + first["bytes_store"] == 20000 * 10**7, "bytes are lost")
-    check(first == told(scene, *words, "--seed", "7"), "the same seed gave another run")
-    check(first != told(scene, *words, "--seed", "8"), "another seed gave the same run")
+    check(first == simulated(scene, *words, "--seed", "7"), "the same seed gave another run")
+    check(first != simulated(scene, *words, "--seed", "8"), "another seed gave the same run")
 
 
 @test
@@ -36,13 +36,13 @@ def each_policy_runs_each_workload_under_either_provisioning(scene):
     for workload, words in workloads.items():
         for policy in ("fa", "mch", "mcu", "gcc", "thalweg"):
             for provisioning in ("static", "dynamic"):
-                found = told(scene, workload, *words, "--policy", policy, "--provisioning", provisioning)
+                found = simulated(scene, workload, *words, "--policy", policy, "--provisioning", provisioning)
                 check(found["makespan_s"] >= found["ideal_s"] * 0.999, f"{workload} {policy}: faster than possible")
 
 
 @test
 def all_pairs_reads_each_file_from_the_store_once(scene):
-    found = told(scene, "all-pairs", "--files", "100", "--cpus", "64")
+    found = simulated(scene, "all-pairs", "--files", "100", "--cpus", "64")
     check(found["bytes_store"] <= 1.02 * found["bytes_unique"], f"{found['bytes_store']} bytes from the store")
 
 
@@ -59,7 +59,7 @@ def a_figure_is_well_formed_svg_with_four_panels(scene):
 def a_trace_is_simulated_and_a_wrong_one_named_by_its_line(scene):
     trace = scene.folder / "trace"
     trace.write_text("file a 10000000\nfile b 5\ntask 0 1 reads a writes b\ntask 4 1 reads a b # both are there\n")
-    found = told(scene, trace)
+    found = simulated(scene, trace)
     check(found["tasks"] == 2 and found["bytes_store"] == 10**7, f"the trace gave {found}")
     check(5 < found["makespan_s"] < 5.5, f"the trace took {found['makespan_s']} s")
     trace.write_text("file a 10\ntask 0 1 reads b\n")
@@ -70,7 +70,7 @@ def a_trace_is_simulated_and_a_wrong_one_named_by_its_line(scene):
 @test
 def other_nodes_have_as_many_processors_together(scene):
     words = ["monotonic", "--tasks", "1000", "--cpus-per-node"]
-    check([told(scene, *words, at)["cpus"] for at in ("1", "2", "16")] == [128] * 3, "processors came or went")
+    check([simulated(scene, *words, at)["cpus"] for at in ("1", "2", "16")] == [128] * 3, "processors came or went")
 
 
 @test

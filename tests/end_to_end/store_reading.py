@@ -159,7 +159,7 @@ def a_reader_without_a_lease_is_told_when_its_data_is_collected(scene):
     reader = scene.start([*STRANGER, THALWEG, "get", store.at("large"), "-"], stdout=subprocess.PIPE, bufsize=0)
     beginning = reader.stdout.read(1000)
     store.command("rm", store.at("large"))
-    check(store.told("collect", store.folder)["deleted"] > 0, "collection waited for a reader without a lease")
+    check(store.json("collect", store.folder)["deleted"] > 0, "collection waited for a reader without a lease")
     rest = scene.wait_for(reader)
     content = large.read_bytes()
     check(reader.returncode != 0, "the reader believes that it has read all")

@@ -50,6 +50,6 @@ def two_puts_a_job_and_the_collector_share_a_store(scene, mpi):
             change_some(scene, tree)
     collecting.end()
     store.verify()
-    freed = store.told("collect", store.folder)
+    freed = store.json("collect", store.folder)
     scene.say(f"the last collection freed {freed}")
     store.verify()

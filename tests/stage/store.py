@@ -18,7 +18,7 @@ class Store:
     def command(self, *words, **settings):
         return self.scene.run([THALWEG, *words], **settings)
 
-    def told(self, *words, **settings):
+    def json(self, *words, **settings):
         """The JSON a command prints."""
         return json.loads(self.command(*words, "--json", **settings))
 
@@ -39,20 +39,20 @@ class Store:
 
     def listing(self, path=""):
         """What `ls` says of all below the path."""
-        return {entry["path"]: entry for entry in self.told("ls", "-lR", self.at(path))}
+        return {entry["path"]: entry for entry in self.json("ls", "-lR", self.at(path))}
 
     def stats(self):
-        return self.told("stats", self.place)
+        return self.json("stats", self.place)
 
     def stat(self, path):
-        return self.told("stat", self.at(path))
+        return self.json("stat", self.at(path))
 
     def sessions(self):
-        return self.told("sessions", self.place)
+        return self.json("sessions", self.place)
 
     def verify(self, *options):
         """Everything can be read, and nothing is left under way."""
-        told = self.told("verify", self.folder, "--data", *options)
+        told = self.json("verify", self.folder, "--data", *options)
         check(told["damages"] == [], f"verify found {told['damages']}")
         return told
 

@@ -44,8 +44,8 @@ impl Tun {
     }
 
     /// Reads a packet into the buffer; none when there is none now.
-    pub fn read(&self, buffer: &mut Vec<u8>, most_bytes: usize) -> io::Result<bool> {
-        buffer.resize(most_bytes, 0);
+    pub fn read(&self, buffer: &mut Vec<u8>, max_bytes: usize) -> io::Result<bool> {
+        buffer.resize(max_bytes, 0);
         match rustix::io::read(&self.fd, &mut buffer[..]) {
             Ok(bytes) => buffer.truncate(bytes),
             // An interface that is down, or under way to another namespace.

@@ -55,7 +55,7 @@ enum State {
 }
 
 /// What all clients work with.
-struct Surroundings<'a> {
+struct IoContext<'a> {
     poll: OwnedFd,
     length: Duration,
     ledger: &'a Ledger,
@@ -70,13 +70,13 @@ enum Step {
 
 pub fn run(plan: &Plan, ledger: &Ledger) -> Result<()> {
     let poll = epoll::create(CreateFlags::CLOEXEC)?;
-    let mut around = Surroundings { poll, length: plan.length(), ledger, sink: vec![0; PIECE] };
+    let mut context = IoContext { poll, length: plan.length(), ledger, sink: vec![0; PIECE] };
     let mut clients = clients(plan)?;
     let mut events: Vec<epoll::Event> = Vec::with_capacity(1024);
     let mut awake: Vec<usize> = (0..clients.len()).collect();
     loop {
         for &index in &awake {
-            clients[index].advance(&mut around, index);
+            clients[index].advance(&mut context, index);
         }
         awake.clear();
         let now = ledger.elapsed();
@@ -84,7 +84,7 @@ pub fn run(plan: &Plan, ledger: &Ledger) -> Result<()> {
         if now >= plan.length() || clients.iter().all(|client| matches!(client.state, State::Done)) {
             return Ok(());
         }
-        wait(&around.poll, &mut events, next.unwrap_or(plan.length()).min(plan.length()).saturating_sub(now))?;
+        wait(&context.poll, &mut events, next.unwrap_or(plan.length()).min(plan.length()).saturating_sub(now))?;
         awake.extend(events.drain(..).map(|event| event.data.u64() as usize));
         let now = ledger.elapsed();
         awake.extend((0..clients.len()).filter(|&index| clients[index].alarm().is_some_and(|time| time <= now)));
@@ -131,16 +131,16 @@ impl Client<'_> {
     }
 
     /// Goes on until the socket blocks or there is nothing to do. A failure closes the connection and is counted.
-    fn advance(&mut self, around: &mut Surroundings, index: usize) {
-        let ledger = around.ledger;
+    fn advance(&mut self, context: &mut IoContext, index: usize) {
+        let ledger = context.ledger;
         loop {
             let stepped = match self.state {
                 State::Done => return,
                 State::Resting(until) if until > ledger.elapsed() => return,
-                State::Resting(_) => self.begin(around, index),
+                State::Resting(_) => self.begin(context, index),
                 State::Sending { .. } => self.send(ledger),
                 State::Head(_) => self.receive_head(ledger),
-                State::Body { .. } => self.receive_body(around),
+                State::Body { .. } => self.receive_body(context),
             };
             match stepped {
                 Ok(Step::Again) => {}
@@ -154,20 +154,20 @@ impl Client<'_> {
         }
     }
 
-    fn begin(&mut self, around: &Surroundings, index: usize) -> Result<Step> {
+    fn begin(&mut self, context: &IoContext, index: usize) -> Result<Step> {
         // Clients number their requests in turn, so that no two of them use one object at a time.
         let number = self.begun * self.part.outstanding as u64 + self.number as u64;
-        self.state = match self.part.turn(around.ledger.elapsed(), around.length) {
+        self.state = match self.part.turn(context.ledger.elapsed(), context.length) {
             _ if self.part.requests.is_some_and(|requests| number >= requests) => State::Done,
             Turn::Over => State::Done,
             Turn::From(begin) => State::Resting(begin),
             Turn::On => {
                 if self.connection.is_none() {
-                    self.connection = Some(connect(&around.poll, index, self.s3.address)?);
+                    self.connection = Some(connect(&context.poll, index, self.s3.address)?);
                 }
                 self.operation = self.part.operation(self.number, self.begun);
                 self.begun += 1;
-                self.began = around.ledger.elapsed();
+                self.began = context.ledger.elapsed();
                 State::Sending { head: self.head(number), sent: 0 }
             }
         };
@@ -242,8 +242,8 @@ impl Client<'_> {
         Ok(Step::Again)
     }
 
-    fn receive_body(&mut self, around: &mut Surroundings) -> Result<Step> {
-        let ledger = around.ledger;
+    fn receive_body(&mut self, context: &mut IoContext) -> Result<Step> {
+        let ledger = context.ledger;
         let State::Body { left, closes } = &mut self.state else { unreachable!("only called within a body") };
         if *left == 0 {
             if *closes {
@@ -256,7 +256,7 @@ impl Client<'_> {
         }
         let connection = self.connection.as_ref().expect("a receiver is connected");
         let limit = (*left).min(PIECE);
-        match rustix::net::recv(connection, &mut around.sink[..limit], RecvFlags::TRUNC) {
+        match rustix::net::recv(connection, &mut context.sink[..limit], RecvFlags::TRUNC) {
             Ok((_, 0)) => bail!("the server closed the connection within a body"),
             Ok((_, bytes)) => {
                 *left -= bytes;

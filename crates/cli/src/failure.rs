@@ -31,7 +31,7 @@ pub fn is_of_an_absent_node(error: &repository::Error) -> bool {
     use repository::Error::{Catalog, Store};
     matches!(
         error,
-        Store(store::Error::Unavailable { .. } | store::Error::Poisoned { .. } | store::Error::Replaced { .. })
+        Store(store::Error::Unavailable { .. } | store::Error::Failed { .. } | store::Error::Replaced { .. })
             | Catalog(catalog::Error::Unavailable { .. } | catalog::Error::Replaced { .. })
     )
 }
@@ -52,12 +52,12 @@ impl std::error::Error for UsageError {}
 #[derive(Debug)]
 pub struct Interrupted {
     pub signal: i32,
-    pub told: String,
+    pub message: String,
 }
 
 impl std::fmt::Display for Interrupted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.told)
+        f.write_str(&self.message)
     }
 }
 
@@ -97,12 +97,12 @@ fn code_of(error: &anyhow::Error) -> u8 {
 /// Returns the error and its causes in one line. Many errors name their cause themselves, and it is not repeated.
 pub fn explained(error: &anyhow::Error) -> String {
     let mut line = error.to_string();
-    let mut told = line.clone();
+    let mut shown = line.clone();
     for cause in error.chain().skip(1).map(|cause| cause.to_string()) {
-        if !told.contains(&cause) {
+        if !shown.contains(&cause) {
             line = format!("{line}: {cause}");
         }
-        told = cause;
+        shown = cause;
     }
     line
 }

@@ -145,7 +145,7 @@ impl Signals {
     /// Ends the process when one of them comes, until it is ready to end in good order.
     pub fn end_until_ready(self) -> io::Result<Ending> {
         let is_ready = Arc::<Mutex<bool>>::default();
-        let (tell, came) = channel();
+        let (sender, came) = channel();
         let ready = is_ready.clone();
         let watching = self.watching()?;
         let watch = move || {
@@ -154,7 +154,7 @@ impl Signals {
                 std::process::exit(128 + self.wait().signal);
             }
             // Without a receiver the process is ending.
-            let _ = tell.send(());
+            let _ = sender.send(());
         };
         std::thread::Builder::new().name("signals".into()).spawn(watch)?;
         Ok(Ending { came, is_ready })

@@ -99,7 +99,7 @@ pub async fn serve(listener: TcpListener, monitored: Rc<dyn Monitored>) {
         if connections.get() >= MAX_CONNECTIONS {
             continue;
         }
-        let place = Place::take(&connections);
+        let place = ConnectionSlot::take(&connections);
         let monitored = monitored.clone();
         tokio::task::spawn_local(async move {
             // A client that is too slow or breaks off has no use for an error.
@@ -115,16 +115,16 @@ const SAFETY: &str = "Content-Security-Policy: default-src 'none'; script-src 'u
                       X-Content-Type-Options: nosniff\r\n";
 
 /// One of the connections open now.
-struct Place(Rc<Cell<usize>>);
+struct ConnectionSlot(Rc<Cell<usize>>);
 
-impl Place {
-    fn take(connections: &Rc<Cell<usize>>) -> Place {
+impl ConnectionSlot {
+    fn take(connections: &Rc<Cell<usize>>) -> ConnectionSlot {
         connections.set(connections.get() + 1);
-        Place(connections.clone())
+        ConnectionSlot(connections.clone())
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.0.set(self.0.get() - 1);
     }

@@ -67,8 +67,8 @@ pub struct Settings {
     pub growth: Growth,
     pub demand: Demand,
     pub slots_per_node: u32,
-    pub least_nodes: u32,
-    pub most_nodes: u32,
+    pub min_nodes: u32,
+    pub max_nodes: u32,
     /// Between two requests; the source pauses 1 s.
     pub pause_s: f64,
     /// A node idle so long goes ([`Demand::Queue`]).
@@ -161,7 +161,7 @@ impl Provisioner {
     /// Returns the nodes to release now: they get no more tasks, and leave when the last one ends. `spares`, all nodes
     /// that are not leaving yet, are only asked for when some may go.
     pub fn shrink<Name: Copy>(&self, load: &Load, spares: impl FnOnce() -> Vec<Spare<Name>>) -> Vec<Name> {
-        let most = load.nodes.saturating_sub(self.settings.least_nodes) as usize;
+        let most = load.nodes.saturating_sub(self.settings.min_nodes) as usize;
         match self.settings.demand {
             Demand::Queue => {
                 let idle = spares().into_iter().filter(|spare| spare.idle_s >= self.settings.idle_s);
@@ -180,19 +180,19 @@ impl Provisioner {
     }
 
     fn missing(&self, load: &Load) -> u32 {
-        let Settings { slots_per_node, least_nodes, most_nodes, .. } = self.settings;
+        let Settings { slots_per_node, min_nodes, max_nodes, .. } = self.settings;
         let had = load.nodes + load.requested_nodes;
         let wanted = match self.settings.demand {
             Demand::Queue => {
                 let free = u64::from(load.nodes * slots_per_node - load.busy_slots);
                 let slots = (load.waiting_tasks / 10).saturating_sub(free);
-                let nodes = slots.div_ceil(u64::from(slots_per_node)).min(u64::from(most_nodes)) as u32;
+                let nodes = slots.div_ceil(u64::from(slots_per_node)).min(u64::from(max_nodes)) as u32;
                 // Nodes requested and not there yet count against it.
                 load.nodes + nodes.max(load.requested_nodes)
             }
             Demand::Rate => self.nodes_for_rate(load),
         };
-        wanted.clamp(least_nodes, most_nodes).saturating_sub(had)
+        wanted.clamp(min_nodes, max_nodes).saturating_sub(had)
     }
 
     fn nodes_for_rate(&self, load: &Load) -> u32 {
@@ -202,13 +202,14 @@ impl Provisioner {
         let slots = (foreseen + backlog) * self.task_s / USE;
         let nodes = (slots / f64::from(self.settings.slots_per_node)).ceil() as u32;
         // Cached items stay cached as long as the run lasts: the next wave reads them again.
-        let keepers = (load.cached_bytes as f64 / (self.settings.cache_bytes.max(1) as f64 * FULL)).ceil() as u32;
-        let keepers = keepers.min(load.nodes);
+        let nodes_for_cache =
+            (load.cached_bytes as f64 / (self.settings.cache_bytes.max(1) as f64 * FULL)).ceil() as u32;
+        let nodes_for_cache = nodes_for_cache.min(load.nodes);
         // A first task shows what tasks take.
         nodes
-            .max(keepers)
+            .max(nodes_for_cache)
             .max(u32::from(load.waiting_tasks > 0))
-            .clamp(self.settings.least_nodes, self.settings.most_nodes)
+            .clamp(self.settings.min_nodes, self.settings.max_nodes)
     }
 
     fn observe(&mut self, now_s: f64, load: &Load) {
@@ -275,8 +276,8 @@ mod tests {
             growth,
             demand,
             slots_per_node: 2,
-            least_nodes: 0,
-            most_nodes: 64,
+            min_nodes: 0,
+            max_nodes: 64,
             pause_s: 1.0,
             idle_s: 60.0,
             lead_s: 45.0,

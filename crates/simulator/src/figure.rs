@@ -21,11 +21,11 @@ pub fn figure(title: &str, report: &Report) -> String {
     let moments = &report.moments;
     let mut page = Page::new(WIDTH, TOP + 4.0 * PANEL_STEP);
     page.text(LEFT, 28.0, "start", "#111111", title);
-    let x_most = moments.last().map_or(MOMENT_S, |moment| moment.at_s).max(MOMENT_S);
-    throughput(&mut page, moments, x_most);
-    counts(&mut page, moments, x_most, 1, "Tasks that wait", RED, |moment| moment.waiting as f64);
-    nodes(&mut page, moments, x_most);
-    hits(&mut page, moments, x_most);
+    let x_max = moments.last().map_or(MOMENT_S, |moment| moment.at_s).max(MOMENT_S);
+    throughput(&mut page, moments, x_max);
+    counts(&mut page, moments, x_max, 1, "Tasks that wait", RED, |moment| moment.waiting as f64);
+    nodes(&mut page, moments, x_max);
+    hits(&mut page, moments, x_max);
     page.finish()
 }
 
@@ -37,19 +37,19 @@ fn points(moments: &[Moment], value: impl Fn(&Moment) -> f64) -> Vec<(f64, f64)>
     moments.iter().map(|moment| (moment.at_s, value(moment))).collect()
 }
 
-fn most(lines: &[&[(f64, f64)]]) -> f64 {
+fn maximum(lines: &[&[(f64, f64)]]) -> f64 {
     let most = lines.iter().flat_map(|line| line.iter()).map(|point| point.1).fold(0.0, f64::max);
     if most > 0.0 { most * 1.05 } else { 1.0 }
 }
 
-fn throughput(page: &mut Page, moments: &[Moment], x_most: f64) {
+fn throughput(page: &mut Page, moments: &[Moment], x_max: f64) {
     let gigabits = |bytes: f64| bytes * 8.0 / 1e9 / MOMENT_S;
     // The last moment is shorter than the others and would show a fall that is none.
     let whole = &moments[..moments.len().saturating_sub(1)];
     let demand = points(whole, |moment| gigabits(moment.demand_bytes));
     let had = points(whole, |moment| gigabits(moment.local_bytes + moment.peer_bytes + moment.store_bytes));
     let store = points(whole, |moment| gigabits(moment.store_bytes));
-    let scale = Scale { x_most, y_most: most(&[&demand, &had, &store]) };
+    let scale = Scale { x_max, y_max: maximum(&[&demand, &had, &store]) };
     let frame = frame(0);
     page.axes(frame, scale, "Throughput in Gb/s", "seconds");
     page.line(frame, scale, GREY, &demand);
@@ -61,29 +61,29 @@ fn throughput(page: &mut Page, moments: &[Moment], x_most: f64) {
 fn counts(
     page: &mut Page,
     moments: &[Moment],
-    x_most: f64,
+    x_max: f64,
     panel: usize,
     title: &str,
     colour: &str,
     value: impl Fn(&Moment) -> f64,
 ) {
     let line = points(moments, value);
-    let scale = Scale { x_most, y_most: most(&[&line]) };
+    let scale = Scale { x_max, y_max: maximum(&[&line]) };
     page.axes(frame(panel), scale, title, "seconds");
     page.line(frame(panel), scale, colour, &line);
 }
 
-fn nodes(page: &mut Page, moments: &[Moment], x_most: f64) {
+fn nodes(page: &mut Page, moments: &[Moment], x_max: f64) {
     let nodes = points(moments, |moment| f64::from(moment.nodes));
     let busy = points(moments, |moment| f64::from(moment.busy_slots));
-    let scale = Scale { x_most, y_most: most(&[&nodes, &busy]) };
+    let scale = Scale { x_max, y_max: maximum(&[&nodes, &busy]) };
     page.axes(frame(2), scale, "Nodes and busy CPUs", "seconds");
     page.line(frame(2), scale, BLUE, &nodes);
     page.line(frame(2), scale, RED, &busy);
     keys(page, 2, &[(BLUE, "nodes"), (RED, "busy CPUs")]);
 }
 
-fn hits(page: &mut Page, moments: &[Moment], x_most: f64) {
+fn hits(page: &mut Page, moments: &[Moment], x_max: f64) {
     let share = |moment: &Moment, part: u64| {
         100.0 * part as f64 / (moment.local_hits + moment.peer_hits + moment.misses).max(1) as f64
     };
@@ -91,7 +91,7 @@ fn hits(page: &mut Page, moments: &[Moment], x_most: f64) {
     let local = points(moments, |moment| share(moment, moment.local_hits));
     let peer = points(moments, |moment| share(moment, moment.local_hits + moment.peer_hits));
     let all = points(moments, |moment| share(moment, moment.local_hits + moment.peer_hits + moment.misses));
-    let scale = Scale { x_most, y_most: 100.0 };
+    let scale = Scale { x_max, y_max: 100.0 };
     page.axes(frame(3), scale, "Where input was found, in %", "seconds");
     page.area(frame(3), scale, GREEN, &zero, &local);
     page.area(frame(3), scale, SAND, &local, &peer);

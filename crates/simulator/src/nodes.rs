@@ -38,16 +38,16 @@ pub struct Nodes {
 impl Nodes {
     pub fn new(testbed: &Testbed, provisioning: Provisioning, growth: Growth, rule: Rule, seed: u64) -> Self {
         let is_ours = rule == Rule::Thalweg;
-        let (least_s, max_s) = testbed.allocation_s;
+        let (min_s, max_s) = testbed.allocation_s;
         let settings = Settings {
             growth,
             demand: if is_ours { Demand::Rate } else { Demand::Queue },
             slots_per_node: testbed.cpus_per_node,
-            least_nodes: u32::from(is_ours),
-            most_nodes: testbed.nodes,
+            min_nodes: u32::from(is_ours),
+            max_nodes: testbed.nodes,
             pause_s: 1.0,
             idle_s: IDLE_S,
-            lead_s: (least_s + max_s) / 2.0,
+            lead_s: (min_s + max_s) / 2.0,
             cache_bytes: testbed.cache_bytes,
         };
         let provisioner = (provisioning == Provisioning::Dynamic).then(|| Provisioner::new(settings));
@@ -112,8 +112,8 @@ impl Nodes {
         };
         for _ in 0..provisioner.grow(now_s, &load) {
             self.requested += 1;
-            let (least_s, max_s) = self.testbed.allocation_s;
-            agenda.add(now_s + self.random.between(least_s, max_s), Event::NodeReady);
+            let (min_s, max_s) = self.testbed.allocation_s;
+            agenda.add(now_s + self.random.between(min_s, max_s), Event::NodeReady);
         }
         if !self.is_ours || self.ticks.is_multiple_of(SHRINK_EVERY_TICKS) {
             for worker in provisioner.shrink(&load, || self.spares(now_s, scheduler)) {

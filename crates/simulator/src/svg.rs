@@ -14,8 +14,8 @@ pub struct Frame {
 /// Values at the panel's edges.
 #[derive(Clone, Copy)]
 pub struct Scale {
-    pub x_most: f64,
-    pub y_most: f64,
+    pub x_max: f64,
+    pub y_max: f64,
 }
 
 pub struct Page(String);
@@ -48,13 +48,13 @@ impl Page {
     pub fn axes(&mut self, frame: Frame, scale: Scale, title: &str, x_title: &str) {
         let Frame { left, top, width, height } = frame;
         let bottom = top + height;
-        for value in ticks(scale.y_most) {
-            let y = bottom - value / scale.y_most * height;
+        for value in ticks(scale.y_max) {
+            let y = bottom - value / scale.y_max * height;
             self.rule(left, y, left + width, y, "#dddddd");
             self.text(left - 6.0, y + 4.0, "end", "#333333", &shown(value));
         }
-        for value in ticks(scale.x_most) {
-            let x = left + value / scale.x_most * width;
+        for value in ticks(scale.x_max) {
+            let x = left + value / scale.x_max * width;
             self.rule(x, bottom, x, bottom + 4.0, "#333333");
             self.text(x, bottom + 17.0, "middle", "#333333", &shown(value));
         }
@@ -97,8 +97,8 @@ impl Page {
 
 fn places(frame: Frame, scale: Scale, points: impl Iterator<Item = (f64, f64)>) -> String {
     let place = |(x, y): (f64, f64)| {
-        let x = frame.left + x / scale.x_most * frame.width;
-        let y = frame.top + frame.height - y / scale.y_most * frame.height;
+        let x = frame.left + x / scale.x_max * frame.width;
+        let y = frame.top + frame.height - y / scale.y_max * frame.height;
         format!("{x:.1},{y:.1}")
     };
     points.map(place).collect::<Vec<_>>().join(" ")

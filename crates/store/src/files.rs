@@ -91,8 +91,8 @@ pub trait Files: Send + Sync {
     /// Makes the file's name survive power loss, and those of the folders above it.
     fn sync_folder(&self, name: &str) -> Result<()>;
 
-    /// Waits until the lock is free; an error that names who holds it when that lasts longer than `at_most`.
-    fn lock(&self, name: &str, at_most: Duration) -> Result<Held>;
+    /// Waits until the lock is free; an error that names who holds it when that lasts longer than `timeout`.
+    fn lock(&self, name: &str, timeout: Duration) -> Result<Held>;
 
     /// Takes the lock; `None` when another holder has it.
     fn try_lock(&self, name: &str) -> Result<Option<Held>>;

@@ -300,14 +300,14 @@ impl Shared {
                     "no more data is taken since a write or sync failed ({why}); what was confirmed before that is kept; see \
                      to the disk and begin again"
                 );
-                Err(Error::Poisoned { why })
+                Err(Error::Failed { why })
             }
             None => Ok(()),
         }
     }
 
     /// Fails the store: it accepts no more data, and all waiters wake; returns the error it was given.
-    fn poison(&self, error: Error) -> Error {
+    fn fail_store(&self, error: Error) -> Error {
         let _ = self.failure.set(error.to_string());
         // Under each lock, so that no thread is between checking and beginning to wait.
         drop(lock(&self.claims));

@@ -61,7 +61,7 @@ pub enum Error {
     /// Data since the last success may be lost, so nothing more is accepted: a write failed earlier, or the node at the
     /// other end was restarted. `why` is the whole sentence.
     #[error("{why}")]
-    Poisoned { why: String },
+    Failed { why: String },
 }
 
 impl Error {

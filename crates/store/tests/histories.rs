@@ -151,7 +151,7 @@ fn short_history(store: &LocalStore) -> (Oracle, Oracle) {
     for step in 0..40 {
         let put = all.put(store, &mut random);
         let failed = match put {
-            Err(Error::Poisoned { .. }) => true,
+            Err(Error::Failed { .. }) => true,
             Err(_) => false,
             Ok(run) => {
                 // Written or not, failing disk or not: the stored data is right.
@@ -175,8 +175,8 @@ fn short_history(store: &LocalStore) -> (Oracle, Oracle) {
                 Err(Error::Full { .. }) => all.drop_unwritten(store),
                 Err(_) => {
                     let after = store.put(ME, &block(&[(1, 1)]));
-                    assert!(matches!(after, Err(Error::Poisoned { .. })), "{after:?}");
-                    assert!(matches!(store.missing(ME, &[fingerprint(1)]), Err(Error::Poisoned { .. })));
+                    assert!(matches!(after, Err(Error::Failed { .. })), "{after:?}");
+                    assert!(matches!(store.missing(ME, &[fingerprint(1)]), Err(Error::Failed { .. })));
                 }
             }
         }

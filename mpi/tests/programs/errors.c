@@ -188,7 +188,7 @@ static void failing(const char *name) {
     MPI_Status statuses[2];
     int value = 0, last = rank == ranks - 1;
     fail_on_last_rank("attach");
-    FAILS(open_as(name, MPI_MODE_RDWR, &file), MPI_ERR_NO_SPACE, "told to fail");
+    FAILS(open_as(name, MPI_MODE_RDWR, &file), MPI_ERR_NO_SPACE, "injected failure");
     fail_no_more();
     OK(open_as(name, MPI_MODE_RDWR, &file));
     fail_on_last_rank("write");
@@ -210,21 +210,21 @@ static void failing(const char *name) {
     fail_no_more();
     MPI_Barrier(MPI_COMM_WORLD);
     fail_on_last_rank("flush");
-    FAILS(MPI_File_sync(file), MPI_ERR_NO_SPACE, "told to fail");
-    FAILS(MPI_File_set_size(file, 10), MPI_ERR_NO_SPACE, "told to fail");
+    FAILS(MPI_File_sync(file), MPI_ERR_NO_SPACE, "injected failure");
+    FAILS(MPI_File_set_size(file, 10), MPI_ERR_NO_SPACE, "injected failure");
     long before = commits();
-    FAILS(MPI_File_close(&file), MPI_ERR_NO_SPACE, "told to fail");
+    FAILS(MPI_File_close(&file), MPI_ERR_NO_SPACE, "injected failure");
     CHECK(commits() == before, "committed although a rank had failed");
     CHECK(file == MPI_FILE_NULL, "a handle after a failed close");
     fail_no_more();
     const char *by_rank_0[] = {"open", "commit", "checkpoint", "set_size"};
     for (int at = 0; at < 4; at++) {
         if (rank == 0) setenv("THALWEG_STAND_IN_FAIL", by_rank_0[at], 1);
-        if (at == 0) FAILS(open_as(name, MPI_MODE_RDWR, &file), MPI_ERR_NO_SPACE, "told to fail");
+        if (at == 0) FAILS(open_as(name, MPI_MODE_RDWR, &file), MPI_ERR_NO_SPACE, "injected failure");
         else OK(open_as(name, MPI_MODE_RDWR, &file));
         if (at == 1) FAILS(MPI_File_close(&file), MPI_ERR_NO_SPACE, "cannot commit");
-        if (at == 2) FAILS(MPI_File_sync(file), MPI_ERR_NO_SPACE, "told to fail");
-        if (at == 3) FAILS(MPI_File_set_size(file, 5), MPI_ERR_NO_SPACE, "told to fail");
+        if (at == 2) FAILS(MPI_File_sync(file), MPI_ERR_NO_SPACE, "injected failure");
+        if (at == 3) FAILS(MPI_File_set_size(file, 5), MPI_ERR_NO_SPACE, "injected failure");
         if (at >= 2) OK(MPI_File_close(&file));
         fail_no_more();
     }

@@ -273,13 +273,13 @@ class Diffusion:
 
 
 def _begin(
-    cluster: Any, options: Options, workers: int | None, listener: UpdateHandler, mourner: LossHandler
+    cluster: Any, options: Options, workers: int | None, on_updates: UpdateHandler, on_lost: LossHandler
 ) -> Backend:
     if cluster is None:
-        return Local(options, workers, listener, mourner)
+        return Local(options, workers, on_updates, on_lost)
     from thalweg.diffusion.dask.client import OnDask
 
-    return OnDask(cluster, options, listener, mourner)
+    return OnDask(cluster, options, on_updates, on_lost)
 
 
 def _check_iterable(value: Any) -> None:

@@ -131,10 +131,10 @@ fn a_journal_with_gaps_is_replayed_as_far_as_it_goes(fixture: &Fixture) {
         record(5, vec![(4, 4), (9, 2)], vec![written("b", 4), written("a", 2)]),
     ];
     let left_out = fixture.catalog.replay(&[], &records, &Default::default()).unwrap();
-    let told: Vec<_> = left_out.iter().map(|left| (left.sequence, left.path.clone(), left.why.as_str())).collect();
+    let reported: Vec<_> = left_out.iter().map(|left| (left.sequence, left.path.clone(), left.why.as_str())).collect();
     let skipped = |sequence, text, why| (sequence, path(text), why);
     assert_eq!(
-        told,
+        reported,
         [
             skipped(2, "a", "the records of its versions 1 to 2 are missing"),
             skipped(5, "a", "the record of its version 1 is missing")
@@ -155,13 +155,13 @@ fn impossible_numbers_are_damage(fixture: &Fixture) {
 }
 
 fn records_of_another_catalog_are_unknown(fixture: &Fixture) {
-    let told = |record: &JournalRecord| (record.sequence, JournalRecord::checksum_of(&record.encode()));
+    let identity = |record: &JournalRecord| (record.sequence, JournalRecord::checksum_of(&record.encode()));
     let first = fixture.write(&["a"]);
     let other = fixture.empty();
     other.replay(&[], &fixture.catalog.unjournaled(9).unwrap(), &Default::default()).unwrap();
     fixture.catalog.journaled(&[first.sequence]).unwrap();
     fixture.write(&["b"]);
-    let own: Vec<_> = fixture.catalog.unjournaled(9).unwrap().iter().map(told).collect();
+    let own: Vec<_> = fixture.catalog.unjournaled(9).unwrap().iter().map(identity).collect();
     assert_eq!(fixture.catalog.unknown_records(&own).unwrap(), []);
     assert_eq!(other.unknown_records(&own).unwrap(), [2], "of a later transaction");
     let session = other.begin(Purpose::Write, LEASE_MS).unwrap().id;
@@ -169,7 +169,7 @@ fn records_of_another_catalog_are_unknown(fixture: &Fixture) {
     let commit = Commit { session, references: vec![], epoch: u64::MAX, changes, checkpoints: vec![] };
     assert_eq!(other.commit(&commit).unwrap().sequence, 2);
     assert_eq!(other.unknown_records(&own).unwrap(), [2], "another transaction has its sequence");
-    let all: Vec<_> = other.unjournaled(9).unwrap().iter().map(told).collect();
+    let all: Vec<_> = other.unjournaled(9).unwrap().iter().map(identity).collect();
     assert_eq!(
         (other.unknown_records(&all).unwrap(), fixture.catalog.unknown_records(&all).unwrap()),
         (vec![], vec![2])

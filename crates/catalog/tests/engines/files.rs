@@ -179,14 +179,14 @@ fn damage_is_an_error_and_never_a_panic() {
     commit(&catalog, session, (0..2000).map(|n| written(&format!("d{}/{n}", n % 7), n, None)).collect()).unwrap();
     drop(catalog);
     let whole = std::fs::read(&file).unwrap();
-    let mut told = 0;
+    let mut found = 0;
     for offset in (4096..whole.len() - 4096).step_by(whole.len() / 60) {
         let mut bytes = whole.clone();
         bytes[offset..offset + 3000].iter_mut().for_each(|byte| *byte ^= 0xa5);
         std::fs::write(&file, &bytes).unwrap();
-        told += probe(&file).is_err() as u32;
+        found += probe(&file).is_err() as u32;
     }
-    assert!(told > 10, "only {told} of about 60 damages were found");
+    assert!(found > 10, "only {found} of about 60 damages were found");
 }
 
 fn probe(file: &Path) -> Result<(), Error> {
@@ -202,7 +202,7 @@ fn probe(file: &Path) -> Result<(), Error> {
     })();
     match outcome {
         Ok(()) | Err(Error::Corrupt { .. } | Error::NotFound { .. }) => outcome,
-        Err(other) => panic!("damage was told as: {other}"),
+        Err(other) => panic!("damage was reported as: {other}"),
     }
 }
 

@@ -46,7 +46,7 @@ pub struct Arguments {
     /// This version of the first file; given twice of the second, too
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     version: Vec<u64>,
-    /// Tell of other attributes, too
+    /// Report other attributes, too
     #[arg(long)]
     metadata: bool,
     /// End with 3 if there are differences
@@ -188,8 +188,12 @@ impl Comparison<'_> {
                 (Some((one, _)), Some((other, _))) => one.cmp(other),
             };
             match (order, &one, &other) {
-                (Ordering::Less, Some((path, entry)), _) => self.tell(Difference::Removed, path, Some(entry), None)?,
-                (Ordering::Greater, _, Some((path, entry))) => self.tell(Difference::Added, path, None, Some(entry))?,
+                (Ordering::Less, Some((path, entry)), _) => {
+                    self.report(Difference::Removed, path, Some(entry), None)?
+                }
+                (Ordering::Greater, _, Some((path, entry))) => {
+                    self.report(Difference::Added, path, None, Some(entry))?
+                }
                 (_, Some((path, one)), Some((_, other))) => self.both(path, one, other)?,
                 _ => {}
             }
@@ -212,7 +216,7 @@ impl Comparison<'_> {
         } else {
             return Ok(());
         };
-        self.tell(difference, path, Some(one), Some(other))
+        self.report(difference, path, Some(one), Some(other))
     }
 
     fn is_same_content(&self, path: &[u8], one: &FileEntry, other: &FileEntry) -> anyhow::Result<bool> {
@@ -241,7 +245,7 @@ impl Comparison<'_> {
         Ok(true)
     }
 
-    fn tell(
+    fn report(
         &mut self,
         difference: Difference,
         path: &[u8],

@@ -281,11 +281,11 @@ fn fetch(
     output.summary(line(&summary, dry_run))?;
     if let Some(signal) = summary.interrupted {
         if dry_run {
-            return Err(Interrupted { signal, told: "interrupted: not all names were looked at".to_owned() }.into());
+            return Err(Interrupted { signal, message: "interrupted: not all names were looked at".to_owned() }.into());
         }
         let begun = wanted.iter().find(|wanted| !into && wanted.entry.attributes.kind == FileKind::Directory);
-        let told = interrupted(begun.map(|begun| destination.path(&begun.to)));
-        return Err(Interrupted { signal, told }.into());
+        let message = interrupted(begun.map(|begun| destination.path(&begun.to)));
+        return Err(Interrupted { signal, message }.into());
     }
     if !filter.include.is_empty() && summary.is_empty() {
         bail!("{}", if dry_run { "no name matches" } else { "nothing was fetched: no name matches" });

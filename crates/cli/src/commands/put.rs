@@ -193,7 +193,7 @@ fn put_again_after_restarts(
 /// Returns the error, and which of the sources are stored all the same. Whether the last commit was carried out may not
 /// be known.
 fn broken_off(error: anyhow::Error, stored: &Stored) -> anyhow::Error {
-    let told = match stored.files() {
+    let stored = match stored.files() {
         0 => "nothing is known to be stored; run the same command again".to_owned(),
         files => format!(
             "at least {} ({}) of this run {} stored; run the same command again to go on",
@@ -202,7 +202,7 @@ fn broken_off(error: anyhow::Error, stored: &Stored) -> anyhow::Error {
             if files == 1 { "is" } else { "are" },
         ),
     };
-    anyhow::anyhow!("{}; {told}", explained(&error))
+    anyhow::anyhow!("{}; {stored}", explained(&error))
 }
 
 fn is_of_a_restarted_node(error: &anyhow::Error) -> bool {
@@ -372,8 +372,9 @@ fn interrupted(summary: &Summary) -> String {
 
 fn judge(summary: &Summary, dry_run: bool) -> anyhow::Result<()> {
     if let Some(signal) = summary.interrupted {
-        let told = if dry_run { "interrupted: not everything was compared".to_owned() } else { interrupted(summary) };
-        return Err(Interrupted { signal, told }.into());
+        let message =
+            if dry_run { "interrupted: not everything was compared".to_owned() } else { interrupted(summary) };
+        return Err(Interrupted { signal, message }.into());
     }
     let (left, changing) = (summary.left.len() as u64, summary.changing.len() as u64);
     if summary.is_empty() && !summary.skipped.is_empty() {
@@ -391,11 +392,11 @@ fn judge(summary: &Summary, dry_run: bool) -> anyhow::Result<()> {
         (if dry_run { 0 } else { changing }, format!("{changing} kept changing")),
         (incomplete, format!("{} stored without something that is named above", shown::count(incomplete, "file"))),
     ];
-    let told: Vec<String> = counts.into_iter().filter(|(count, _)| *count > 0).map(|(_, told)| told).collect();
-    match (told.is_empty(), dry_run) {
+    let failures: Vec<String> = counts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text).collect();
+    match (failures.is_empty(), dry_run) {
         (true, _) => Ok(()),
-        (false, true) => Err(Incomplete(told.join(" and ")).into()),
-        (false, false) => Err(Incomplete(format!("{}; the rest is stored", told.join(" and "))).into()),
+        (false, true) => Err(Incomplete(failures.join(" and ")).into()),
+        (false, false) => Err(Incomplete(format!("{}; the rest is stored", failures.join(" and "))).into()),
     }
 }
 
@@ -406,13 +407,13 @@ mod tests {
     #[test]
     fn what_is_stored_of_a_put_that_broke_off_is_said_with_the_way_to_go_on() {
         let stored = Stored::default();
-        let told = |stored| format!("{:#}", broken_off(anyhow::anyhow!("node:7420: nobody answers"), stored));
-        assert!(told(&stored).starts_with("node:7420: nobody answers; nothing is known to be stored"));
+        let text_of = |stored| format!("{:#}", broken_off(anyhow::anyhow!("node:7420 does not answer"), stored));
+        assert!(text_of(&stored).starts_with("node:7420 does not answer; nothing is known to be stored"));
         stored.add(67, 320 << 20);
-        let told = told(&stored);
+        let text = text_of(&stored);
         assert!(
-            told.contains("at least 67 files (320") && told.ends_with("run the same command again to go on"),
-            "{told}"
+            text.contains("at least 67 files (320") && text.ends_with("run the same command again to go on"),
+            "{text}"
         );
     }
 }

@@ -86,7 +86,7 @@ fn judge(store: &StoreAddress, found: &[&Damage], is_rebuilt: bool) -> anyhow::R
              puts whole containers in place of the damaged ones"
         }
         false if found.iter().any(is_of_whole_catalog) => {
-            "what such a catalog does not tell of was not looked at: make it again, and verify then"
+            "data that such a catalog does not list was not checked: rebuild it with --rebuild-catalog, then verify again"
         }
         _ => {
             "everything not named above can be read; `thalweg repair` mends what copies and the catalog still have, and says \

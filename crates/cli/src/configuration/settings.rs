@@ -10,12 +10,12 @@ use transfer::{SECRET_FILE_VARIABLE, TLS_CA_VARIABLE};
 pub struct Setting {
     pub key: &'static str,
     pub variable: &'static str,
-    /// What holds where nobody says anything; none: nothing does.
+    /// The default value, if there is one.
     default: Option<fn(&Settings) -> String>,
 }
 
 impl Setting {
-    /// Returns what holds where nobody says anything, if anything does.
+    /// Returns the default value, if there is one.
     pub fn default(&self) -> Option<String> {
         self.default.map(|default| default(&Settings::default()))
     }

@@ -178,10 +178,10 @@ impl Arguments {
             bail!(
                 "{address} can be reached from other machines, and the node has no secret: make one with `thalweg \
                  secret FILE`, start the node with --secret-file FILE, and set THALWEG_SECRET_FILE for its clients; or \
-                 say --insecure, and whoever reaches the port can read, write and remove"
+                 say --insecure, and everyone who reaches the port can read, write and remove"
             );
         }
-        output.note(format_args!("{address} is open: whoever reaches it can read, write and remove (--insecure)"));
+        output.note(format_args!("{address} is open: everyone who reaches it can read, write and remove (--insecure)"));
         Ok(())
     }
 
@@ -219,7 +219,7 @@ fn announce(output: &Output, address: SocketAddr, metrics: Option<SocketAddr>) -
         Some(metrics) => write!(out, "listening on {address}\nmetrics at {metrics}\n")?,
         None => writeln!(out, "listening on {address}")?,
     }
-    out.flush().context("telling the address")
+    out.flush().context("printing the address")
 }
 
 fn default_staging_bytes() -> u64 {

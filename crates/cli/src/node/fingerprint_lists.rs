@@ -61,7 +61,7 @@ impl FingerprintLists {
         let mut state = self.lock();
         let known = state.known.get(digest);
         if known.is_none() && !state.must_send_full_list(digest, connection, now) {
-            let asked = state.asked.get_mut(&digest).expect("somebody was asked");
+            let asked = state.asked.get_mut(&digest).expect("a client was asked");
             asked.waiting.push_back(Waiting { connection, since: now, go_on });
             return;
         }
@@ -172,23 +172,23 @@ mod tests {
     }
 
     /// The connection that offered the digest, and the list if it was known.
-    type Told = (u64, Option<Entries>);
+    type Delivered = (u64, Option<Entries>);
 
     /// Lists, and the answers to those that offered their digests.
     struct Scene {
         names: FingerprintLists,
         begun: Instant,
-        told: (Sender<Told>, Receiver<Told>),
+        delivered: (Sender<Delivered>, Receiver<Delivered>),
     }
 
     impl Scene {
         fn new(max_bytes: usize) -> Self {
-            Scene { names: FingerprintLists::new(max_bytes), begun: Instant::now(), told: channel() }
+            Scene { names: FingerprintLists::new(max_bytes), begun: Instant::now(), delivered: channel() }
         }
 
         fn offer_digest(&self, entries: &Entries, connection: u64, after_ms: u64) {
-            let (told, now) = (self.told.0.clone(), self.begun + Duration::from_millis(after_ms));
-            let go_on = Box::new(move |names| told.send((connection, names)).unwrap());
+            let (delivered, now) = (self.delivered.0.clone(), self.begun + Duration::from_millis(after_ms));
+            let go_on = Box::new(move |names| delivered.send((connection, names)).unwrap());
             self.names.offer_digest(names_digest(entries), ClaimOwner(connection), now, go_on);
         }
 
@@ -206,14 +206,14 @@ mod tests {
         }
 
         /// Returns the answers since the last call.
-        fn told(&self) -> Vec<Told> {
-            self.told.1.try_iter().collect()
+        fn delivered(&self) -> Vec<Delivered> {
+            self.delivered.1.try_iter().collect()
         }
 
         fn holds(&self, entries: &Entries) -> bool {
             self.offer_digest(entries, 99, 0);
             self.forget(99);
-            self.told()[0].1.as_ref() == Some(entries)
+            self.delivered()[0].1.as_ref() == Some(entries)
         }
     }
 
@@ -222,11 +222,11 @@ mod tests {
         let scene = Scene::new(1 << 20);
         (1..=3).for_each(|connection| scene.offer_digest(&names(0), connection, 0));
         scene.offer_digest(&names(7), 4, 0);
-        assert_eq!(scene.told(), [(1, None), (4, None)]);
+        assert_eq!(scene.delivered(), [(1, None), (4, None)]);
         scene.learn(&names(0));
-        assert_eq!(scene.told(), [(2, Some(names(0))), (3, Some(names(0)))]);
+        assert_eq!(scene.delivered(), [(2, Some(names(0))), (3, Some(names(0)))]);
         scene.offer_digest(&names(0), 5, 0);
-        assert_eq!(scene.told(), [(5, Some(names(0)))]);
+        assert_eq!(scene.delivered(), [(5, Some(names(0)))]);
         assert_eq!(scene.names.lock().asked.len(), 1);
     }
 
@@ -235,13 +235,13 @@ mod tests {
         let scene = Scene::new(1 << 20);
         (1..=4).for_each(|connection| scene.offer_digest(&names(0), connection, 0));
         scene.forget(2);
-        scene.told();
+        scene.delivered();
         scene.forget(1);
-        assert_eq!(scene.told(), [(3, None)], "only one is asked");
+        assert_eq!(scene.delivered(), [(3, None)], "only one is asked");
         scene.forget(3);
-        assert_eq!(scene.told(), [(4, None)]);
+        assert_eq!(scene.delivered(), [(4, None)]);
         scene.forget(4);
-        assert!(scene.told().is_empty() && scene.names.lock().asked.is_empty());
+        assert!(scene.delivered().is_empty() && scene.names.lock().asked.is_empty());
     }
 
     #[test]
@@ -250,16 +250,16 @@ mod tests {
         scene.offer_digest(&names(0), 1, 0);
         scene.offer_digest(&names(0), 2, 400);
         scene.offer_digest(&names(0), 3, 900);
-        scene.told();
+        scene.delivered();
         scene.expire(1399);
-        assert!(scene.told().is_empty());
+        assert!(scene.delivered().is_empty());
         scene.expire(1400);
-        assert_eq!(scene.told(), [(2, None)]);
+        assert_eq!(scene.delivered(), [(2, None)]);
         scene.expire(1900);
-        assert_eq!(scene.told(), [(3, None)]);
+        assert_eq!(scene.delivered(), [(3, None)]);
         scene.expire(2900);
         scene.offer_digest(&names(0), 4, 2900);
-        assert_eq!(scene.told(), [(4, None)], "nobody waits for who was asked a second ago");
+        assert_eq!(scene.delivered(), [(4, None)], "a client that was asked a second ago keeps no others waiting");
     }
 
     #[test]
@@ -281,7 +281,7 @@ mod tests {
     fn of_very_many_digest_offers_none_is_kept_waiting() {
         let scene = Scene::new(1 << 20);
         (0..2 * MAX_ASKED as u64).for_each(|connection| scene.offer_digest(&names(0), connection, 0));
-        assert_eq!(scene.told().len(), MAX_ASKED + 1);
+        assert_eq!(scene.delivered().len(), MAX_ASKED + 1);
         assert_eq!(scene.names.lock().asked[&names_digest(&names(0))].waiting.len(), MAX_ASKED - 1);
     }
 }

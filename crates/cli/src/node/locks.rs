@@ -124,7 +124,7 @@ impl Locks {
     }
 }
 
-/// Tells the next holder, without the table's lock: an answer goes over a connection.
+/// Notifies the next holder, without the table's lock: an answer goes over a connection.
 fn grant(next: Option<Replier>) {
     if let Some(replier) = next {
         replier.reply(Reply::Done {});

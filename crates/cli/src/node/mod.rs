@@ -149,7 +149,7 @@ impl Node {
             threads.push(std::thread::Builder::new().name(name).spawn(move || workers::work(&node))?);
         }
         let node = self.clone();
-        threads.push(std::thread::Builder::new().name("keeper".into()).spawn(move || maintenance::keep(&node))?);
+        threads.push(std::thread::Builder::new().name("maintenance".into()).spawn(move || maintenance::keep(&node))?);
         let node = self.clone();
         threads.push(std::thread::Builder::new().name("leases".into()).spawn(move || maintenance::keep_leases(&node))?);
         let node = self.clone();

@@ -174,7 +174,7 @@ impl OwnerEntry {
         self.application.stored(self.owner.take_stored_bytes());
     }
 
-    /// Tells each stream how far its pieces are durable.
+    /// Notifies each stream how far its pieces are durable.
     fn announce(&self, moved: Vec<DurableUpTo>) {
         let options = self.owner.options();
         let listeners = self.listeners();

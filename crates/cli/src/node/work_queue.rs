@@ -209,16 +209,16 @@ mod tests {
     #[test]
     fn many_jobs_are_done_by_few_threads_and_too_many_are_refused() {
         let (queue, release, threads) = busy_queue();
-        let (tell, told) = channel();
+        let (sender, done_receiver) = channel();
         let refused = Arc::new(AtomicUsize::new(0));
         for number in 0..MAX_QUEUED_JOBS + 5 {
-            let (tell, refused) = (tell.clone(), refused.clone());
-            let work = move || tell.send((number, std::thread::current().id())).unwrap();
+            let (sender, refused) = (sender.clone(), refused.clone());
+            let work = move || sender.send((number, std::thread::current().id())).unwrap();
             queue.run(1, work, move || note(&refused));
         }
         assert_eq!(refused.load(Ordering::SeqCst), 5, "the queue has a bound");
         release.send(()).unwrap();
-        let done: Vec<_> = (0..MAX_QUEUED_JOBS).map(|_| told.recv().unwrap()).collect();
+        let done: Vec<_> = (0..MAX_QUEUED_JOBS).map(|_| done_receiver.recv().unwrap()).collect();
         assert!(done.iter().enumerate().all(|(at, (number, thread))| at == *number && *thread == done[0].1));
         end(&queue, threads);
         let closed = refused.clone();
@@ -229,19 +229,19 @@ mod tests {
     #[test]
     fn one_that_fills_the_queue_keeps_no_other_out_and_has_one_job_done_before_the_other_s() {
         let (queue, release, threads) = busy_queue();
-        let (tell, told) = channel();
+        let (sender, done_receiver) = channel();
         let refused = Arc::new(AtomicUsize::new(0));
         for owner in std::iter::repeat_n(1, MAX_QUEUED_JOBS).chain([2, 2, 3]) {
-            let (tell, refused) = (tell.clone(), refused.clone());
+            let (sender, refused) = (sender.clone(), refused.clone());
             let refuse = move || {
                 assert_eq!(owner, 1, "the one with the most loses");
                 note(&refused);
             };
-            queue.run(owner, move || tell.send(owner).unwrap(), refuse);
+            queue.run(owner, move || sender.send(owner).unwrap(), refuse);
         }
         assert_eq!(refused.load(Ordering::SeqCst), 3);
         release.send(()).unwrap();
-        assert_eq!(told.iter().take(7).collect::<Vec<_>>(), [1, 2, 3, 1, 2, 1, 1]);
+        assert_eq!(done_receiver.iter().take(7).collect::<Vec<_>>(), [1, 2, 3, 1, 2, 1, 1]);
         end(&queue, threads);
     }
 }

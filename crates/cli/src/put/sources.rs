@@ -178,6 +178,6 @@ mod tests {
         assert_eq!(target("-", "st::a/"), None);
         assert_eq!(target("-", "st::a"), path("a"));
         assert_eq!(target("/dev/null", "st::"), path("null"));
-        assert_eq!(target("/no/such/file", "st::a"), path("a"), "it is told of when it is read");
+        assert_eq!(target("/no/such/file", "st::a"), path("a"), "the error comes when it is read");
     }
 }

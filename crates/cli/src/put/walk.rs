@@ -126,7 +126,7 @@ impl<'a> Walk<'a> {
         };
         let known = match self.catalog.entry(&target) {
             Ok(known) => known,
-            Err(error) => return self.tell(Outcome::Failed(error.into())),
+            Err(error) => return self.send(Outcome::Failed(error.into())),
         };
         let file_type = FileType::from_raw_mode(stat.st_mode);
         if file_type == FileType::Directory {
@@ -154,7 +154,7 @@ impl<'a> Walk<'a> {
         };
         match opened.and_then(|opened| Ok((rustix::fs::fstat(&opened)?, opened))) {
             Ok((stat, _)) if self.avoid.contains(&(stat.st_dev, stat.st_ino)) => {
-                self.tell(Outcome::Skipped { path: pending.path, what: "the store itself" })
+                self.send(Outcome::Skipped { path: pending.path, what: "the store itself" })
             }
             Ok((stat, opened)) => self.opened(pending, stat, opened),
             Err(error) => self.left(pending.path, &pending.target, error),
@@ -171,13 +171,13 @@ impl<'a> Walk<'a> {
             return Ok(());
         }
         // Its own change comes before those of its entries.
-        self.tell(made(&stat, &opened, &path, &target, known.as_ref()))?;
+        self.send(made(&stat, &opened, &path, &target, known.as_ref()))?;
         if self.exclusions.one_file_system && *self.device.get_or_insert(stat.st_dev) != stat.st_dev {
-            return self.tell(Outcome::Excluded { path: target });
+            return self.send(Outcome::Excluded { path: target });
         }
         let children = match is_known.then(|| self.known_children(&target)).transpose() {
             Ok(children) => children.unwrap_or_default(),
-            Err(error) => return self.tell(Outcome::Failed(error)),
+            Err(error) => return self.send(Outcome::Failed(error)),
         };
         let mut entries = match entries(&opened) {
             Ok(entries) => entries,
@@ -192,13 +192,13 @@ impl<'a> Walk<'a> {
         match self.replacing.judge(target, known, Some(FileKind::Directory)) {
             Ok(Replacement::Remove { dropped: None } | Replacement::Append) => Ok(true),
             Ok(Replacement::Remove { dropped: Some(what) }) => {
-                self.tell(Outcome::Dropped { path: path.to_owned(), what }).map(|()| true)
+                self.send(Outcome::Dropped { path: path.to_owned(), what }).map(|()| true)
             }
             Ok(Replacement::Refused { what }) => {
                 let why = refused(&what);
-                self.tell(Outcome::Left { path: path.to_owned(), target: Some(target.clone()), why }).map(|()| false)
+                self.send(Outcome::Left { path: path.to_owned(), target: Some(target.clone()), why }).map(|()| false)
             }
-            Err(error) => self.tell(Outcome::Failed(error.into())).map(|()| false),
+            Err(error) => self.send(Outcome::Failed(error.into())).map(|()| false),
         }
     }
 
@@ -225,7 +225,7 @@ impl<'a> Walk<'a> {
         *entries = tag;
         // A name that is too long for a store is not put otherwise, either.
         let mut paths = rest.into_iter().filter_map(|(name, _): (CString, _)| target.join(name.as_bytes()).ok());
-        paths.try_for_each(|path| self.tell(Outcome::Excluded { path }))
+        paths.try_for_each(|path| self.send(Outcome::Excluded { path }))
     }
 
     /// Files to the workers, in order; directories onto the pile, the first on top.
@@ -243,16 +243,16 @@ impl<'a> Walk<'a> {
             let target = match target.join(name.as_bytes()) {
                 Ok(target) => target,
                 Err(error) => {
-                    self.tell(Outcome::Left { path: path(), target: None, why: error.to_string() })?;
+                    self.send(Outcome::Left { path: path(), target: None, why: error.to_string() })?;
                     continue;
                 }
             };
             if repository::is_reserved(&target) {
-                self.tell(Outcome::Skipped { path: path(), what: "a name that stores keep for their snapshots" })?;
+                self.send(Outcome::Skipped { path: path(), what: "a name that stores keep for their snapshots" })?;
                 continue;
             }
             if self.is_excluded(&directory, &name, &target, file_type) {
-                self.tell(Outcome::Excluded { path: target })?;
+                self.send(Outcome::Excluded { path: target })?;
                 continue;
             }
             let known = children.remove(name.as_bytes());
@@ -282,12 +282,12 @@ impl<'a> Walk<'a> {
         self.units.send(Unit { directory, names }).map_err(|_| QueueClosed)
     }
 
-    fn tell(&self, outcome: Outcome) -> Step {
+    fn send(&self, outcome: Outcome) -> Step {
         self.outcomes.send(vec![outcome]).map_err(|_| QueueClosed)
     }
 
     fn left(&self, path: PathBuf, target: &StorePath, error: Errno) -> Step {
-        self.tell(Outcome::Left { path, target: Some(target.clone()), why: error.to_string() })
+        self.send(Outcome::Left { path, target: Some(target.clone()), why: error.to_string() })
     }
 }
 

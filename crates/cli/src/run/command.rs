@@ -170,8 +170,8 @@ impl Arguments {
 
     /// Returns where the job's own node is to listen, and whether the job has other hosts than this.
     fn reach(&self) -> anyhow::Result<Reach> {
-        let is_told = !self.nodes.is_empty() || self.listen.is_some();
-        let hosts = Hosts::of_job(&self.command, is_told)?;
+        let is_address_given = !self.nodes.is_empty() || self.listen.is_some();
+        let hosts = Hosts::of_job(&self.command, is_address_given)?;
         for address in self.nodes.iter().chain(&self.listen) {
             hosts.as_ref().map_or(Ok(()), |hosts| hosts.check_reach(address))?;
         }
@@ -182,7 +182,7 @@ impl Arguments {
                 misuse!("--listen {address}: the job's processes need one address of this host, not all of them")
             }
             Some(address) => address.clone(),
-            None if is_told => String::new(),
+            None if is_address_given => String::new(),
             None => SocketAddr::new(own?.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), 0).to_string(),
         };
         Ok(Reach { listen, has_other_hosts })

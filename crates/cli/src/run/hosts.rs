@@ -32,10 +32,10 @@ type Variable<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Hosts {
     /// Returns this job's hosts; none where none are named. Hosts that only srun will choose do not matter where an
-    /// address `is_told`.
-    pub fn of_job(command: &[OsString], is_told: bool) -> anyhow::Result<Option<Hosts>> {
+    /// address `is_address_given`.
+    pub fn of_job(command: &[OsString], is_address_given: bool) -> anyhow::Result<Option<Hosts>> {
         let hosts = Self::named(command, &|name| std::env::var(name).ok().filter(|value| !value.is_empty()))?;
-        if hosts.is_none() && !is_told && is_srun(command) {
+        if hosts.is_none() && !is_address_given && is_srun(command) {
             misuse!(
                 "srun would choose the job's hosts after its node was started: run this within an allocation (sbatch, \
                  salloc), or say --listen HOST:PORT, or --node ADDRESS"

@@ -65,8 +65,8 @@ fn lost_segments(store: &Store) -> u64 {
     let document = found.json();
     let lost =
         document["damages"].as_array().unwrap().iter().filter_map(|damage| damage["lost_segments"].as_u64()).sum();
-    let told = format!("{lost} segments lost");
-    assert!(found.stderr.contains(&told) && found.stderr.contains("t/a version 1"), "{told}: {}", found.stderr);
+    let expected = format!("{lost} segments lost");
+    assert!(found.stderr.contains(&expected) && found.stderr.contains("t/a version 1"), "{expected}: {}", found.stderr);
     lost
 }
 

@@ -99,8 +99,8 @@ fn a_level_that_does_not_exist_is_refused_wherever_it_stands() {
     node.args(["--listen", "127.0.0.1:0"]);
     for level in [std::ffi::OsStr::new("loud"), std::os::unix::ffi::OsStrExt::from_bytes(b"\xffloud")] {
         let refused = node.env("THALWEG_LOG", level).output().unwrap();
-        let told = String::from_utf8_lossy(&refused.stderr);
+        let message = String::from_utf8_lossy(&refused.stderr);
         assert_eq!(refused.status.code(), Some(2));
-        assert!(told.contains("THALWEG_LOG=") && told.contains("loud: is no level"), "{told}");
+        assert!(message.contains("THALWEG_LOG=") && message.contains("loud: is no level"), "{message}");
     }
 }

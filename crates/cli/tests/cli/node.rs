@@ -58,8 +58,8 @@ impl Node {
         let address = line().strip_prefix("listening on ").expect("a node says where it listens").to_owned();
         let pages = options.contains(&"--metrics").then(&mut line);
         let metrics = pages.map(|said| {
-            let told = said.strip_prefix("metrics at http://").and_then(|told| told.strip_suffix('/'));
-            told.expect("a node says where its pages are").to_owned()
+            let address = said.strip_prefix("metrics at http://").and_then(|address| address.strip_suffix('/'));
+            address.expect("a node says where its pages are").to_owned()
         });
         Node { process, address, metrics }
     }

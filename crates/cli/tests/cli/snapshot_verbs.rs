@@ -4,10 +4,10 @@ use std::fs;
 
 use super::node::Node;
 use super::runner::{Store, run};
-use super::trees_in_time::{Place, names};
+use super::trees_in_time::{StoreAddress, names};
 
 /// Returns the names of two snapshots: of a tree, and of it after a file went, one came and one changed.
-fn two_snapshots(store: &Store, place: &Place) -> (String, String) {
+fn two_snapshots(store: &Store, place: &StoreAddress) -> (String, String) {
     let source = store.path("source");
     fs::create_dir_all(source.join("d")).unwrap();
     for (name, content) in [("d/going", "it goes"), ("changing", "as it was"), ("staying", "always")] {
@@ -20,7 +20,7 @@ fn two_snapshots(store: &Store, place: &Place) -> (String, String) {
     (first, place.put(&source, "t", &["--tag", "nightly"]))
 }
 
-fn snapshots_answer_every_reading_verb(store: &Store, place: &Place) {
+fn snapshots_answer_every_reading_verb(store: &Store, place: &StoreAddress) {
     let (first, second) = two_snapshots(store, place);
     let differences = |options: &[&str]| -> Vec<String> {
         let listed = place.run("diff", "t", &[options, &["--json"]].concat()).expect(0).json();
@@ -51,20 +51,20 @@ fn snapshots_answer_every_reading_verb(store: &Store, place: &Place) {
 #[test]
 fn snapshots_are_compared_searched_and_measured() {
     let store = Store::new();
-    snapshots_answer_every_reading_verb(&store, &Place::of(&store));
+    snapshots_answer_every_reading_verb(&store, &StoreAddress::of(&store));
 }
 
 #[test]
 fn snapshots_are_compared_searched_and_measured_through_a_node() {
     let store = Store::new();
     let node = Node::of(&store);
-    snapshots_answer_every_reading_verb(&store, &Place(format!("thalweg://{}", node.address)));
+    snapshots_answer_every_reading_verb(&store, &StoreAddress(format!("thalweg://{}", node.address)));
 }
 
 #[test]
 fn tags_come_and_go() {
     let store = Store::new();
-    let place = Place::of(&store);
+    let place = StoreAddress::of(&store);
     let (first, second) = two_snapshots(&store, &place);
     let tagged = |tag: &str| -> Vec<String> {
         let listed = place.run("snapshots", "", &["--tag", tag, "--json"]).expect(0).json();
@@ -87,7 +87,7 @@ fn tags_come_and_go() {
 #[test]
 fn snapshots_go_by_rules_each_tree_by_itself() {
     let store = Store::new();
-    let place = Place::of(&store);
+    let place = StoreAddress::of(&store);
     let source = store.path("source");
     fs::create_dir_all(&source).unwrap();
     let mut ids = Vec::new();
@@ -116,14 +116,14 @@ fn snapshots_go_by_rules_each_tree_by_itself() {
 }
 
 /// Returns the names below the place.
-fn names_in(place: &Place) -> Vec<String> {
+fn names_in(place: &StoreAddress) -> Vec<String> {
     names(place.run("ls", "t", &["--json"]))
 }
 
 #[test]
 fn a_dry_run_says_which_names_would_leave_the_place() {
     let store = Store::new();
-    let place = Place::of(&store);
+    let place = StoreAddress::of(&store);
     two_snapshots(&store, &place);
     let source = store.path("source");
     fs::remove_dir_all(source.join("d")).unwrap();
@@ -144,7 +144,7 @@ fn a_dry_run_says_which_names_would_leave_the_place() {
 #[test]
 fn a_store_that_is_its_own_source_empties_no_place() {
     let store = Store::new();
-    let place = Place::of(&store);
+    let place = StoreAddress::of(&store);
     let directory = store.directory();
     run(&["put", directory.to_str().unwrap(), &place.at("t")]).expect(1);
     assert!(place.ids().is_empty());
@@ -153,7 +153,7 @@ fn a_store_that_is_its_own_source_empties_no_place() {
 #[test]
 fn a_source_is_the_same_tree_however_its_path_is_written() {
     let store = Store::new();
-    let place = Place::of(&store);
+    let place = StoreAddress::of(&store);
     two_snapshots(&store, &place);
     let source = store.path("source");
     std::os::unix::fs::symlink(source.join("d"), store.path("elsewhere")).unwrap();
@@ -174,7 +174,7 @@ fn a_source_is_the_same_tree_however_its_path_is_written() {
 #[test]
 fn what_is_said_of_a_snapshot_is_checked() {
     let store = Store::new();
-    let place = Place::of(&store);
+    let place = StoreAddress::of(&store);
     let (first, _) = two_snapshots(&store, &place);
     let (source, at) = (store.path("source"), place.at("t"));
     let (source, file) = (source.to_str().unwrap(), source.join("staying"));
@@ -192,6 +192,6 @@ fn what_is_said_of_a_snapshot_is_checked() {
     let absent = place.run("tag", "t", &["--snapshot", &first, "--remove", "never"]).expect(0);
     assert!(absent.stderr.contains("has no tag never"), "{}", absent.stderr);
     let empty = Store::new();
-    let none = Place::of(&empty).run("ls", "", &["--snapshot", "latest"]).expect(1);
+    let none = StoreAddress::of(&empty).run("ls", "", &["--snapshot", "latest"]).expect(1);
     assert!(none.stderr.contains("the store has no snapshot"), "{}", none.stderr);
 }

@@ -105,7 +105,7 @@ fn a_catalog_that_went_on_apart_with_as_many_transactions_or_more_is_refused() {
 }
 
 #[test]
-fn a_catalog_made_from_containers_of_which_the_mark_does_not_tell_is_believed() {
+fn a_catalog_made_from_containers_that_the_mark_does_not_name_is_believed() {
     let (store, branch) = with_another_branch();
     let container = container_path(Path::new(""), 2);
     fs::copy(branch.join(&container), store.directory().join(&container)).unwrap();

@@ -15,11 +15,11 @@ use super::runner::{Run, Store, run};
 use super::snapshot::{assert_same, snapshot};
 
 /// A store as its directory or through its node.
-pub struct Place(pub String);
+pub struct StoreAddress(pub String);
 
-impl Place {
+impl StoreAddress {
     pub fn of(store: &Store) -> Self {
-        Place(store.directory().to_str().unwrap().to_owned())
+        StoreAddress(store.directory().to_str().unwrap().to_owned())
     }
 
     pub fn at(&self, path: &str) -> String {
@@ -82,7 +82,7 @@ fn source(store: &Store) -> std::path::PathBuf {
     source
 }
 
-fn trees_come_back(store: &Store, place: &Place) {
+fn trees_come_back(store: &Store, place: &StoreAddress) {
     let source = source(store);
     let first = place.put(&source, "run/tree", &["--tag", "one"]);
     let before = snapshot(&source);
@@ -117,7 +117,7 @@ fn trees_come_back(store: &Store, place: &Place) {
 #[test]
 fn trees_come_back_as_each_put_found_them() {
     let store = Store::new();
-    trees_come_back(&store, &Place::of(&store));
+    trees_come_back(&store, &StoreAddress::of(&store));
     store.verb("verify", &["--data"]);
 }
 
@@ -125,7 +125,7 @@ fn trees_come_back_as_each_put_found_them() {
 fn trees_come_back_through_a_node() {
     let store = Store::new();
     let node = Node::of(&store);
-    trees_come_back(&store, &Place(format!("thalweg://{}", node.address)));
+    trees_come_back(&store, &StoreAddress(format!("thalweg://{}", node.address)));
     drop(node);
     store.verb("verify", &["--data"]);
 }
@@ -133,7 +133,7 @@ fn trees_come_back_through_a_node() {
 #[test]
 fn a_snapshot_keeps_its_tree_until_it_is_forgotten() {
     let store = Store::new();
-    let place = Place::of(&store);
+    let place = StoreAddress::of(&store);
     let source = source(&store);
     let tree = snapshot(&source);
     let id = place.put(&source, "t", &[]);
@@ -162,7 +162,7 @@ fn a_snapshot_keeps_its_tree_until_it_is_forgotten() {
 #[test]
 fn a_snapshot_of_an_unchanged_tree_is_small_and_changes_nothing() {
     let store = Store::new();
-    let place = Place::of(&store);
+    let place = StoreAddress::of(&store);
     let source = store.path("source");
     for directory in 0..20 {
         fs::create_dir_all(source.join(directory.to_string())).unwrap();
@@ -187,7 +187,7 @@ fn a_snapshot_of_an_unchanged_tree_is_small_and_changes_nothing() {
 #[test]
 fn a_place_loses_only_what_the_same_source_had_and_nobody_wrote_since() {
     let store = Store::new();
-    let place = Place::of(&store);
+    let place = StoreAddress::of(&store);
     let (one, two) = (store.path("one"), store.path("two"));
     for (source, name) in [(&one, "of-one"), (&one, "changed-there"), (&one, "read-only-once"), (&two, "of-two")] {
         fs::create_dir_all(source).unwrap();
@@ -214,7 +214,7 @@ fn a_place_loses_only_what_the_same_source_had_and_nobody_wrote_since() {
 #[test]
 fn versions_outlive_a_name_that_left_until_the_snapshots_before_are_forgotten() {
     let store = Store::new();
-    let place = Place::of(&store);
+    let place = StoreAddress::of(&store);
     let source = store.path("source");
     fs::create_dir_all(&source).unwrap();
     fs::write(source.join("other"), "stays").unwrap();
@@ -243,7 +243,7 @@ fn versions_outlive_a_name_that_left_until_the_snapshots_before_are_forgotten() 
 #[test]
 fn what_could_not_be_read_stays_in_the_place_and_the_snapshot_says_so() {
     let store = Store::new();
-    let place = Place::of(&store);
+    let place = StoreAddress::of(&store);
     let source = store.path("source");
     fs::create_dir_all(source.join("d")).unwrap();
     fs::write(source.join("d/file"), "content").unwrap();
@@ -265,7 +265,7 @@ fn what_could_not_be_read_stays_in_the_place_and_the_snapshot_says_so() {
 #[test]
 fn files_alone_and_dry_runs_make_no_snapshot() {
     let store = Store::new();
-    let place = Place::of(&store);
+    let place = StoreAddress::of(&store);
     let source = store.path("source");
     fs::create_dir_all(&source).unwrap();
     fs::write(source.join("file"), "content").unwrap();
@@ -280,7 +280,7 @@ fn files_alone_and_dry_runs_make_no_snapshot() {
 #[test]
 fn the_stores_own_directory_is_out_of_reach() {
     let store = Store::new();
-    let place = Place::of(&store);
+    let place = StoreAddress::of(&store);
     let source = store.path("source");
     fs::create_dir_all(source.join(".thalweg-snapshots")).unwrap();
     fs::write(source.join(".thalweg-snapshots/x"), "content").unwrap();

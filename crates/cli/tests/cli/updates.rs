@@ -78,7 +78,7 @@ fn what_is_read_again_and_is_as_it_was_is_unchanged() {
 
 /// A new hard link changes when the inode was changed, and nothing that is restored.
 #[test]
-fn what_only_tells_that_a_file_was_touched_makes_no_version() {
+fn a_file_that_was_only_touched_gets_no_version() {
     let (store, source) = begun();
     fs::hard_link(source.join("b"), store.path("beside")).unwrap();
     assert_eq!(store.put_json(&source, "t")["attributes"], 1);

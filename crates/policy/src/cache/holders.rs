@@ -33,12 +33,12 @@ pub(super) struct HolderBlocks {
 }
 
 impl Holders {
-    pub const NOBODY: Holders = Holders { workers: [NONE; NEAR], slots: [NONE; NEAR], blocks: NONE };
+    pub const EMPTY: Holders = Holders { workers: [NONE; NEAR], slots: [NONE; NEAR], blocks: NONE };
 
     pub fn add(&mut self, blocks: &mut HolderBlocks, holder: Holder) {
         assert!(holder.worker.0 < NONE & !ARRIVING, "fewer than 2^31 - 1 workers");
         if self.len() == NEAR {
-            *self = Holders { blocks: blocks.occupy(*self), ..Holders::NOBODY };
+            *self = Holders { blocks: blocks.occupy(*self), ..Holders::EMPTY };
         }
         let at = self.len();
         self.workers[at] = holder.worker.0 | if holder.is_arriving { ARRIVING } else { 0 };
@@ -46,9 +46,9 @@ impl Holders {
     }
 
     pub fn remove(&mut self, blocks: &mut HolderBlocks, worker: WorkerId) {
-        let last = self.len().checked_sub(1).expect("somebody has it");
+        let last = self.len().checked_sub(1).expect("an item that is held");
         let (moved, slot) = (self.workers[last], self.slots[last]);
-        let (block, at) = self.place(blocks, worker).expect("whoever leaves is there");
+        let (block, at) = self.place(blocks, worker).expect("the leaving worker holds it");
         (block.workers[at], block.slots[at]) = (moved, slot);
         self.workers[last] = NONE;
         if last == 0 && self.blocks != NONE {
@@ -57,7 +57,7 @@ impl Holders {
     }
 
     pub fn arrived(&mut self, blocks: &mut HolderBlocks, worker: WorkerId) {
-        let (block, at) = self.place(blocks, worker).expect("whoever waits is there");
+        let (block, at) = self.place(blocks, worker).expect("the waiting worker holds it");
         block.workers[at] &= !ARRIVING;
     }
 

@@ -97,7 +97,7 @@ impl Index {
     pub fn add_item(&mut self, bytes: u64) -> ItemId {
         self.items.push(Item {
             bytes,
-            holders: Holders::NOBODY,
+            holders: Holders::EMPTY,
             note: Note::NOTHING,
             copies: 0,
             arriving: 0,
@@ -243,7 +243,7 @@ impl Index {
         depth: usize,
         reluctance: impl Fn(&Index, ItemId) -> u8,
     ) -> Option<ItemId> {
-        self.caches[worker.at()].order.settle_top(&mut self.replicas);
+        self.caches[worker.at()].order.sift_top(&mut self.replicas);
         let ascending = self.caches[worker.at()].order.ascending(&self.replicas);
         let loose = ascending.filter(|&slot| self.replicas[slot as usize].pins == 0).take(depth);
         let items = loose.map(|slot| ItemId(self.replicas[slot as usize].item));

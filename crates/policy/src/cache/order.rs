@@ -1,7 +1,7 @@
 //! A cache's replicas by priority: a binary heap that knows where each replica stands, so that one can be removed.
 //!
 //! A replica that is used only rises, and most are used often before anything has to leave. So its new priority is
-//! noted in the replica and the heap keeps the old one, its *key*, until the replica comes to the top. A place is
+//! noted in the replica and the heap keeps the old one, its *key*, until the replica comes to the top. An entry is
 //! twelve bytes.
 
 use std::cmp::Reverse;
@@ -10,15 +10,15 @@ use std::collections::BinaryHeap;
 use super::index::Replica;
 
 #[derive(Clone, Copy)]
-struct Place {
+struct HeapEntry {
     key_high: u32,
     key_low: u32,
     slot: u32,
 }
 
-impl Place {
+impl HeapEntry {
     fn new(key: u64, slot: u32) -> Self {
-        Place { key_high: (key >> 32) as u32, key_low: key as u32, slot }
+        HeapEntry { key_high: (key >> 32) as u32, key_low: key as u32, slot }
     }
 
     fn key(self) -> u64 {
@@ -27,7 +27,7 @@ impl Place {
 }
 
 #[derive(Default)]
-pub(super) struct Order(Vec<Place>);
+pub(super) struct Order(Vec<HeapEntry>);
 
 impl Order {
     pub fn push(&mut self, replicas: &mut [Replica], slot: u32) {
@@ -35,7 +35,7 @@ impl Order {
             // Doubling would leave half of it unused.
             self.0.reserve_exact(self.0.len() / 8 + 4);
         }
-        self.0.push(Place::new(replicas[slot as usize].priority, slot));
+        self.0.push(HeapEntry::new(replicas[slot as usize].priority, slot));
         self.rise(replicas, self.0.len() - 1);
     }
 
@@ -54,11 +54,11 @@ impl Order {
     }
 
     /// Puts where they belong those at the top that have risen since: each use is paid for once.
-    pub fn settle_top(&mut self, replicas: &mut [Replica]) {
-        while let Some(&Place { slot, .. }) = self.0.first()
+    pub fn sift_top(&mut self, replicas: &mut [Replica]) {
+        while let Some(&HeapEntry { slot, .. }) = self.0.first()
             && self.0[0].key() != replicas[slot as usize].priority
         {
-            self.0[0] = Place::new(replicas[slot as usize].priority, slot);
+            self.0[0] = HeapEntry::new(replicas[slot as usize].priority, slot);
             self.sink(replicas, 0);
         }
     }
@@ -76,7 +76,7 @@ impl Order {
         std::iter::from_fn(move || {
             loop {
                 let Reverse((key, position)) = frontier.pop()?;
-                let Place { slot, .. } = places[position];
+                let HeapEntry { slot, .. } = places[position];
                 let priority = replicas[slot as usize].priority;
                 if key == places[position].key() {
                     reach(&mut frontier, 2 * position + 1);
@@ -124,8 +124,8 @@ impl Order {
         self.put(replicas, position, place);
     }
 
-    fn put(&mut self, replicas: &mut [Replica], position: usize, place: Place) {
-        self.0[position] = place;
-        replicas[place.slot as usize].position = position as u32;
+    fn put(&mut self, replicas: &mut [Replica], position: usize, entry: HeapEntry) {
+        self.0[position] = entry;
+        replicas[entry.slot as usize].position = position as u32;
     }
 }

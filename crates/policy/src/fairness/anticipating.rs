@@ -149,7 +149,7 @@ impl Anticipating {
     fn catch_up(&mut self, now: Time) {
         self.let_the_late_go(now);
         let busy = self.queued.first().is_some();
-        self.budget.settle(now, busy);
+        self.budget.update(now, busy);
         while let Some((application, virtual_length)) = self.remote_service.due(now, self.depth.rate()) {
             self.charge(application, virtual_length);
             self.limit_lead(application);
@@ -330,7 +330,7 @@ impl Discipline for Anticipating {
 
     fn completed(&mut self, done: &QueuedRequest, served_bytes: u64, now: Time) {
         let busy = self.queued.first().is_some();
-        self.budget.settle(now, busy);
+        self.budget.update(now, busy);
         // A grant given back is no work of the server's.
         let is_served = done.completion != Completion::Received;
         if let Some(full_rate) = self.depth.full_rate().filter(|_| busy && is_served) {

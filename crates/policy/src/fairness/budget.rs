@@ -16,38 +16,38 @@ const RESUME_PART: f64 = 0.25;
 pub struct Budget {
     share: f64,
     left_ns: f64,
-    most_ns: f64,
-    settled: Time,
+    max_ns: f64,
+    updated_at: Time,
     exhausted: bool,
 }
 
 impl Budget {
     pub fn new(share: f64) -> Self {
-        Budget { share, left_ns: MAX_NS, most_ns: MAX_NS, settled: Time(0), exhausted: false }
+        Budget { share, left_ns: MAX_NS, max_ns: MAX_NS, updated_at: Time(0), exhausted: false }
     }
 
     /// Accounts the time since the last call. `busy`: something was queued throughout.
-    pub fn settle(&mut self, now: Time, busy: bool) {
+    pub fn update(&mut self, now: Time, busy: bool) {
         if busy {
-            self.left_ns -= (1.0 - self.share) * now.since(self.settled) as f64;
+            self.left_ns -= (1.0 - self.share) * now.since(self.updated_at) as f64;
         }
-        self.settled = self.settled.max(now);
+        self.updated_at = self.updated_at.max(now);
     }
 
     /// Notes that a request was completed while something was queued; it was worth this much of the server's time.
     /// `lull_ns`: how long the server may complete nothing at its full rate.
     pub fn completed(&mut self, worth_ns: f64, lull_ns: u64) {
         let lull_ns = lull_ns.min(LONGEST_LULL_NS) as f64;
-        self.most_ns = MAX_NS.max(MAX_REQUESTS * worth_ns).max(MAX_LULLS * lull_ns);
+        self.max_ns = MAX_NS.max(MAX_REQUESTS * worth_ns).max(MAX_LULLS * lull_ns);
         self.left_ns += worth_ns;
     }
 
     /// Whether a wait may begin or go on.
     pub fn allows(&mut self) -> bool {
-        self.left_ns = self.left_ns.clamp(-self.most_ns, self.most_ns);
+        self.left_ns = self.left_ns.clamp(-self.max_ns, self.max_ns);
         if self.left_ns <= 0.0 {
             self.exhausted = true;
-        } else if self.left_ns > RESUME_PART * self.most_ns {
+        } else if self.left_ns > RESUME_PART * self.max_ns {
             self.exhausted = false;
         }
         !self.exhausted

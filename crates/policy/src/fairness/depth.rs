@@ -30,10 +30,10 @@ const RECEIVED_ROUNDS: f64 = 2.0;
 
 /// Rests between experiments that taught nothing grow threefold between these; experiments upward, which spoil shares
 /// while they last, are rarer still.
-const REST_LEAST_NS: u64 = 500_000_000;
-const REST_MOST_NS: u64 = 20_000_000_000;
-const UPWARD_LEAST_NS: u64 = 4_000_000_000;
-const UPWARD_MOST_NS: u64 = 64_000_000_000;
+const MIN_REST_NS: u64 = 500_000_000;
+const MAX_REST_NS: u64 = 20_000_000_000;
+const MIN_UPWARD_NS: u64 = 4_000_000_000;
+const MAX_UPWARD_NS: u64 = 64_000_000_000;
 
 /// More depth must gain this much of the rate, twice, or at once so much; less depth may lose so much.
 const GAIN_WANTED: f64 = 1.04;
@@ -108,9 +108,9 @@ impl DepthControl {
             full_rate: 0.0,
             went_down: false,
             won_once: false,
-            rest_ns: REST_LEAST_NS,
+            rest_ns: MIN_REST_NS,
             rest_ends: Time(0),
-            upward_ns: UPWARD_LEAST_NS,
+            upward_ns: MIN_UPWARD_NS,
             upward_from: Time(0),
             too_little_bytes: 0,
             too_little_until: Time(0),
@@ -230,7 +230,7 @@ impl DepthControl {
 
     /// When there is more to do than when the depth was chosen, it may be too little by far.
     fn began_to_limit(&self, now: Time) -> bool {
-        !self.was_limiting && self.measure.is_limited_by_depth() && self.measure.age_ns(now) >= REST_LEAST_NS
+        !self.was_limiting && self.measure.is_limited_by_depth() && self.measure.age_ns(now) >= MIN_REST_NS
     }
 
     /// Far below the knee every step up is a large gain, and every step down a large loss.
@@ -246,7 +246,7 @@ impl DepthControl {
         // Buffers on the way fill or drain first, which says nothing of the depth.
         let settle_ns = match phase {
             Phase::More => SETTLE_UPWARD_NS.max(2 * self.lull_ns),
-            _ => SETTLE_NS.max(2 * self.lull_ns).min(SETTLE_MOST_NS),
+            _ => SETTLE_NS.max(2 * self.lull_ns).min(MAX_SETTLE_NS),
         };
         // Without a base nothing is known of bursts.
         let settle_ns = if self.full_rate == 0.0 { SETTLE_UPWARD_NS } else { settle_ns };
@@ -284,8 +284,8 @@ impl DepthControl {
     }
 
     fn forget(&mut self) {
-        self.rest_ns = REST_LEAST_NS;
-        self.upward_ns = UPWARD_LEAST_NS;
+        self.rest_ns = MIN_REST_NS;
+        self.upward_ns = MIN_UPWARD_NS;
         self.upward_from = Time(0);
         self.too_little_bytes = 0;
     }
@@ -317,7 +317,7 @@ impl DepthControl {
         if gain >= LOSS_ALLOWED {
             self.bytes = self.less_bytes();
             self.went_down = true;
-            self.rest_ns = REST_LEAST_NS;
+            self.rest_ns = MIN_REST_NS;
             // Against the same base: small losses do not add up.
             return self.try_less_or_more(now);
         }
@@ -342,7 +342,7 @@ impl DepthControl {
         } else {
             self.won_once = false;
             self.upward_from = now.after(self.upward_ns);
-            self.upward_ns = (2 * self.upward_ns).min(UPWARD_MOST_NS);
+            self.upward_ns = (2 * self.upward_ns).min(MAX_UPWARD_NS);
             self.rest(now);
         }
     }
@@ -350,7 +350,7 @@ impl DepthControl {
     fn rest(&mut self, now: Time) {
         self.begin(Phase::Rest, now);
         self.rest_ends = now.after(self.rest_ns);
-        self.rest_ns = (3 * self.rest_ns).min(REST_MOST_NS);
+        self.rest_ns = (3 * self.rest_ns).min(MAX_REST_NS);
     }
 
     /// A mean over some tens of milliseconds of completions, not counting time in which the server was empty.
@@ -369,4 +369,4 @@ impl DepthControl {
 /// The time that a measure leaves out at its beginning.
 const SETTLE_NS: u64 = 20_000_000;
 const SETTLE_UPWARD_NS: u64 = 200_000_000;
-const SETTLE_MOST_NS: u64 = 400_000_000;
+const MAX_SETTLE_NS: u64 = 400_000_000;

@@ -39,7 +39,7 @@ impl<K: Copy + PartialOrd> Heap<K> {
                 place as usize
             }
         };
-        self.settle(place);
+        self.sift(place);
     }
 
     pub fn remove(&mut self, number: u32) -> bool {
@@ -50,13 +50,13 @@ impl<K: Copy + PartialOrd> Heap<K> {
         self.places[number as usize] = ABSENT;
         self.items.swap_remove(place);
         if place < self.items.len() {
-            self.settle(place);
+            self.sift(place);
         }
         true
     }
 
     /// Moves the item at `place` up or down to where it belongs.
-    fn settle(&mut self, mut place: usize) {
+    fn sift(&mut self, mut place: usize) {
         let item = self.items[place];
         while place > 0 {
             let above = (place - 1) / 2;

@@ -80,8 +80,8 @@ impl Measure {
     /// Returns bytes per nanosecond, once they are known. `service_ns`: how long the last completion was in service.
     pub fn rate(&self, service_ns: u64, now: Time) -> Option<(f64, Length)> {
         let ns = now.since(self.first?);
-        let lasts = |requests, rounds, lulls, least_ns| {
-            self.requests >= requests && ns >= rounds * service_ns && ns >= lulls * self.lull_ns && ns >= least_ns
+        let lasts = |requests, rounds, lulls, min_ns| {
+            self.requests >= requests && ns >= rounds * service_ns && ns >= lulls * self.lull_ns && ns >= min_ns
         };
         let length = if ns >= LONGEST_NS {
             Length::Full

@@ -8,7 +8,7 @@ use super::Time;
 
 /// The time constant for each server's worth of service; stable while it exceeds about 0.65 times the delay.
 const TRICKLE_NS_PER_SERVER: f64 = 50_000_000.0;
-const TRICKLE_MOST_NS: f64 = 1_000_000_000.0;
+const MAX_TRICKLE_NS: f64 = 1_000_000_000.0;
 
 /// How often an application's share is updated, and how long it counts as served elsewhere after a lump.
 const STEP_NS: u64 = 2_000_000;
@@ -74,7 +74,7 @@ impl RemoteService {
             return None;
         }
         let servers = if rate_here > 0.0 { 1.0 + self.rate / rate_here } else { 1.0 };
-        let constant_ns = (TRICKLE_NS_PER_SERVER * servers).min(TRICKLE_MOST_NS);
+        let constant_ns = (TRICKLE_NS_PER_SERVER * servers).min(MAX_TRICKLE_NS);
         let share = 1.0 - (-(ns as f64) / constant_ns).exp();
         let part = lump.pending * share;
         lump.pending -= part;

@@ -12,13 +12,13 @@ use super::Time;
 /// A window lasts so long, and then until it has so many of the largest requests, or so long.
 const WINDOW_NS: u64 = 300_000_000;
 const WINDOW_REQUESTS: u64 = 64;
-const WINDOW_MOST_NS: u64 = 600_000_000;
+const MAX_WINDOW_NS: u64 = 600_000_000;
 /// An application that uses less of its target share is compared whatever the balance: a server that stalls some
 /// streams shows no true rate.
-const USED_LEAST: f64 = 0.5;
+const MIN_USED: f64 = 0.5;
 /// An answer holds for so many windows at first, and for so many when it was often the same.
-const SETTLED_LEAST: u32 = 4;
-const SETTLED_MOST: u32 = 32;
+const MIN_HELD_WINDOWS: u32 = 4;
+const MAX_HELD_WINDOWS: u32 = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reservation {
@@ -32,8 +32,8 @@ pub struct ReservationTuner {
     /// It is so only since the window began: the choice before still has effects.
     is_settling: bool,
     /// For so many more windows nothing else is tried, and the next time for so many.
-    settled: u32,
-    next_settled: u32,
+    held_windows: u32,
+    next_held_windows: u32,
     /// The best of the present comparison, its worth, and the best of the last one.
     best: Reservation,
     best_worth: f64,
@@ -71,8 +71,8 @@ impl ReservationTuner {
         ReservationTuner {
             kept: Reservation::All,
             is_settling: false,
-            settled: 0,
-            next_settled: SETTLED_LEAST,
+            held_windows: 0,
+            next_held_windows: MIN_HELD_WINDOWS,
             best: Reservation::All,
             best_worth: f64::MIN,
             last_best: Reservation::All,
@@ -105,15 +105,15 @@ impl ReservationTuner {
         if std::mem::take(&mut self.is_settling) {
             return;
         }
-        if self.settled > 0 {
-            self.settled -= 1;
-            if self.settled == 0 {
+        if self.held_windows > 0 {
+            self.held_windows -= 1;
+            if self.held_windows == 0 {
                 self.best_worth = f64::MIN;
                 self.keep(Reservation::All);
             }
             return;
         }
-        let is_dear = self.kept != Reservation::Nothing && (self.window.was_exhausted || part < USED_LEAST * due);
+        let is_dear = self.kept != Reservation::Nothing && (self.window.was_exhausted || part < MIN_USED * due);
         let tuner = if is_dear { part - cost } else { part };
         if tuner > self.best_worth {
             (self.best, self.best_worth) = (self.kept, tuner);
@@ -123,7 +123,7 @@ impl ReservationTuner {
             Reservation::Slots if is_dear => self.keep(Reservation::Nothing),
             // A choice that costs nothing needs no comparison with less.
             Reservation::All => self.best_worth = f64::MIN,
-            Reservation::Slots | Reservation::Nothing => self.settle(),
+            Reservation::Slots | Reservation::Nothing => self.hold(),
         }
     }
 
@@ -133,10 +133,10 @@ impl ReservationTuner {
     }
 
     /// The surer the answer, the longer it holds.
-    fn settle(&mut self) {
+    fn hold(&mut self) {
         let is_as_before = (self.best == Reservation::All) == (self.last_best == Reservation::All);
-        self.settled = if is_as_before { self.next_settled } else { SETTLED_LEAST };
-        self.next_settled = (2 * self.settled).min(SETTLED_MOST);
+        self.held_windows = if is_as_before { self.next_held_windows } else { MIN_HELD_WINDOWS };
+        self.next_held_windows = (2 * self.held_windows).min(MAX_HELD_WINDOWS);
         self.last_best = self.best;
         self.keep(self.best);
     }
@@ -150,7 +150,7 @@ impl Window {
     fn is_over(&self, started: Started, now: Time) -> bool {
         let bytes = started.all_bytes - self.all_bytes;
         let ns = now.since(self.since);
-        ns >= WINDOW_NS && (bytes >= WINDOW_REQUESTS * started.largest_bytes || ns >= WINDOW_MOST_NS)
+        ns >= WINDOW_NS && (bytes >= WINDOW_REQUESTS * started.largest_bytes || ns >= MAX_WINDOW_NS)
     }
 }
 

@@ -26,20 +26,20 @@ impl TurnaroundEstimate {
     }
 
     /// Notes that a request arrived. One long pause says little: it counts as twice the most we would wait.
-    pub fn arrived(&mut self, now: Time, most_ns: u64) {
+    pub fn arrived(&mut self, now: Time, max_ns: u64) {
         if let Some(since) = self.waiting_since.take() {
-            let turnaround = now.since(since).min(2 * most_ns) as f64;
+            let turnaround = now.since(since).min(2 * max_ns) as f64;
             let error = turnaround - self.mean_ns;
             self.mean_ns += error / 8.0;
             self.deviation_ns += (error.abs() - self.deviation_ns) / 4.0;
         }
     }
 
-    /// Returns the time worth waiting: 0 when the next request usually comes later than `most_ns`.
-    pub fn ns(&self, most_ns: u64) -> u64 {
-        if self.mean_ns > most_ns as f64 {
+    /// Returns the time worth waiting: 0 when the next request usually comes later than `max_ns`.
+    pub fn ns(&self, max_ns: u64) -> u64 {
+        if self.mean_ns > max_ns as f64 {
             return 0;
         }
-        ((self.mean_ns + 4.0 * self.deviation_ns) as u64).min(most_ns)
+        ((self.mean_ns + 4.0 * self.deviation_ns) as u64).min(max_ns)
     }
 }

@@ -12,7 +12,7 @@ use super::queue::Queue;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Candidate {
     /// `u64::MAX` less the rank: a full hit before all others, then by files or bytes that are here.
-    pub lack: u64,
+    pub missing: u64,
     /// Place in the queue: among equals the one that waits longest.
     pub sequence: u64,
     pub slot: u32,

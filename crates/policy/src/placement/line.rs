@@ -29,7 +29,7 @@ impl Line {
         self.standing
     }
 
-    /// Must follow [`Line::settle`] after the last that left.
+    /// Must follow [`Line::drop_departed`] after the last that left.
     pub fn first(&self) -> Option<Entry> {
         match (self.in_order.front(), self.strays.peek()) {
             (Some(&first), Some(&Reverse(stray))) => Some(first.min(stray)),
@@ -53,8 +53,8 @@ impl Line {
         self.standing -= 1;
     }
 
-    /// After one has left: the first is one that stands.
-    pub fn settle(&mut self, is_standing: impl Fn(&Entry) -> bool) {
+    /// Drops departed entries from the front, so that the first one stands.
+    pub fn drop_departed(&mut self, is_standing: impl Fn(&Entry) -> bool) {
         while self.in_order.front().is_some_and(|first| !is_standing(first)) {
             self.in_order.pop_front();
         }
@@ -97,7 +97,7 @@ mod tests {
                 standing.remove(&gone);
                 left.push(gone);
                 line.leave();
-                line.settle(|entry| standing.contains(entry));
+                line.drop_departed(|entry| standing.contains(entry));
             }
             assert_eq!((line.first(), line.len()), (standing.first().copied(), standing.len()), "after {sequence}");
             assert!(line.in_order.len() + line.strays.len() <= 2 * standing.len() + FEW + 2, "nobody swept");

@@ -12,7 +12,7 @@ use super::wants::Wants;
 
 pub(super) const NONE: u32 = u32::MAX;
 /// Of a slot that no task has.
-const NOBODY: u64 = u64::MAX;
+const NO_SEQUENCE: u64 = u64::MAX;
 
 /// Whether any worker has, or awaits, some of a task's input.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -161,7 +161,7 @@ impl Queue {
     fn free(&mut self, slot: u32) -> TaskId {
         self.wants.remove(self.waiting[slot as usize].first_want);
         self.vacant.push(slot);
-        self.sequences[slot as usize] = NOBODY;
+        self.sequences[slot as usize] = NO_SEQUENCE;
         self.waiting[slot as usize].task
     }
 }

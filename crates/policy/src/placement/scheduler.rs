@@ -277,7 +277,7 @@ impl Scheduler {
             }
         }
         let rank = if full { FULL } else { score };
-        any.then(|| Candidate { lack: FULL - rank, sequence: self.queue.sequence(slot), slot })
+        any.then(|| Candidate { missing: FULL - rank, sequence: self.queue.sequence(slot), slot })
     }
 
     /// Notes that a replica is there: the tasks that want it update the worker's score. The index knows already.
@@ -366,7 +366,7 @@ impl Scheduler {
     fn leave_cold(&mut self, slot: u32) {
         self.cold.leave();
         let queue = &self.queue;
-        self.cold.settle(|entry| is_cold(queue, entry));
+        self.cold.drop_departed(|entry| is_cold(queue, entry));
         self.count_lead(slot, -1);
     }
 
@@ -378,7 +378,7 @@ impl Scheduler {
     fn leave_held(&mut self) {
         self.held.leave();
         let queue = &self.queue;
-        self.held.settle(|entry| is_held(queue, entry));
+        self.held.drop_departed(|entry| is_held(queue, entry));
     }
 
     fn count_lead(&mut self, slot: u32, change: i32) {

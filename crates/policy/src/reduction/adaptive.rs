@@ -26,7 +26,7 @@ const FIRST_PAUSE_S: f64 = 10.0;
 const MAX_PAUSE_S: f64 = 320.0;
 /// While the client's reducing takes most of the time, and so hides how fast the link is, the node is tried this often (s).
 const TRIAL_INTERVAL_S: f64 = 30.0;
-const MOST_OF_THE_TIME: f64 = 0.5;
+const MIN_LIMITING_SHARE: f64 = 0.5;
 
 /// A frame that the node has received.
 #[derive(Clone, Copy, Debug)]
@@ -205,7 +205,7 @@ impl Adaptive {
 
     fn should_try_the_node(&self, now: f64) -> bool {
         let reducing_share = self.since_move.program_rate() * self.conditions.reducing_seconds();
-        reducing_share > MOST_OF_THE_TIME && now >= self.moved_at + TRIAL_INTERVAL_S
+        reducing_share > MIN_LIMITING_SHARE && now >= self.moved_at + TRIAL_INTERVAL_S
     }
 
     fn go(&mut self, end: End, now: f64) {

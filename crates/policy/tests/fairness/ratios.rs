@@ -51,9 +51,9 @@ fn few_outstanding(server: Work, think: Think, settings_of: impl Fn(Kind) -> Set
 
 #[test]
 fn four_outstanding_keep_16_to_1_where_four_are_enough_for_the_server() {
-    for (least_ns, most_ns) in [(50_000, 100_000), (200_000, 400_000), (1_000_000, 2_000_000)] {
-        few_outstanding(LINK, Think::between(least_ns, most_ns), settings);
-        few_outstanding(LINK, Think::between(least_ns, most_ns), |kind| fixed(kind, 8 * 64 * KIB));
+    for (min_ns, max_ns) in [(50_000, 100_000), (200_000, 400_000), (1_000_000, 2_000_000)] {
+        few_outstanding(LINK, Think::between(min_ns, max_ns), settings);
+        few_outstanding(LINK, Think::between(min_ns, max_ns), |kind| fixed(kind, 8 * 64 * KIB));
     }
     for parallel in [1, 2] {
         few_outstanding(Work::Parallel { rate: 100.0 * MB_PER_S, parallel, jitter: 0.3 }, NORMAL, settings);
@@ -71,7 +71,7 @@ fn waiting_costs_no_more_than_its_budget() {
             let ours = run(&scene).total();
             scene.settings = settings(Kind::Fifo);
             let fifo = run(&scene).total();
-            assert!(ours >= 0.94 * fifo, "{parallel} at a time, {} ns: {:.3}", think.most_ns, ours / fifo);
+            assert!(ours >= 0.94 * fifo, "{parallel} at a time, {} ns: {:.3}", think.max_ns, ours / fifo);
         }
     }
 }

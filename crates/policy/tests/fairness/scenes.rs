@@ -11,11 +11,11 @@ pub const BRICK: Work = Work::Link { rate: 25.0 * MB_PER_S, latency_ns: 200_000 
 pub const BURSTS: Work = Work::Bursts { rate: 15.0 * MB_PER_S, slice_ns: 100 * MS, call_ns: 1_500_000 };
 
 /// Clients behind FUSE.
-pub const SLOW: Think = Think { least_ns: 500_000, most_ns: 3_000_000, hiccup_one_in: 0, hiccup_ns: 0 };
+pub const SLOW: Think = Think { min_ns: 500_000, max_ns: 3_000_000, hiccup_one_in: 0, hiccup_ns: 0 };
 
 /// Turnarounds of clients that do little else, and of clients that are held up now and then.
-pub const NORMAL: Think = Think { least_ns: 200_000, most_ns: 400_000, hiccup_one_in: 0, hiccup_ns: 0 };
-pub const ROUGH: Think = Think { least_ns: 200_000, most_ns: 3_000_000, hiccup_one_in: 100, hiccup_ns: 15_000_000 };
+pub const NORMAL: Think = Think { min_ns: 200_000, max_ns: 400_000, hiccup_one_in: 0, hiccup_ns: 0 };
+pub const ROUGH: Think = Think { min_ns: 200_000, max_ns: 3_000_000, hiccup_one_in: 100, hiccup_ns: 15_000_000 };
 
 pub fn settings(kind: Kind) -> Settings {
     Settings { kind, ..Settings::default() }

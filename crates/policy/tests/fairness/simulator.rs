@@ -33,23 +33,23 @@ pub enum Work {
 /// From a completion to the next request.
 #[derive(Clone, Copy)]
 pub struct Think {
-    pub least_ns: u64,
-    pub most_ns: u64,
+    pub min_ns: u64,
+    pub max_ns: u64,
     /// One in so many is a hiccup (0: none).
     pub hiccup_one_in: u64,
     pub hiccup_ns: u64,
 }
 
 impl Think {
-    pub fn between(least_ns: u64, most_ns: u64) -> Think {
-        Think { least_ns, most_ns, hiccup_one_in: 0, hiccup_ns: 0 }
+    pub fn between(min_ns: u64, max_ns: u64) -> Think {
+        Think { min_ns, max_ns, hiccup_one_in: 0, hiccup_ns: 0 }
     }
 
     fn draw(&self, random: &mut Random) -> u64 {
         if self.hiccup_one_in > 0 && random.below(self.hiccup_one_in) == 0 {
             return self.hiccup_ns;
         }
-        self.least_ns + random.below(self.most_ns - self.least_ns + 1)
+        self.min_ns + random.below(self.max_ns - self.min_ns + 1)
     }
 }
 
@@ -126,7 +126,7 @@ struct Server {
     gate: Box<dyn Scheduler>,
     applications: Vec<NodeId>,
     streams: Vec<Option<NodeId>>,
-    lanes: Vec<u64>,
+    channels: Vec<u64>,
     /// Of a throttle: the slice it is in, and the bytes that may still go in it.
     slice: u64,
     tokens: f64,
@@ -182,7 +182,7 @@ impl Outcome {
 
 impl Server {
     fn throttled(&mut self, bytes: f64, slice_bytes: f64, slice_ns: u64, call_ns: u64, now: u64) -> u64 {
-        let mut begins = self.lanes[0].max(now);
+        let mut begins = self.channels[0].max(now);
         loop {
             let slice = begins / slice_ns;
             if slice > self.slice {
@@ -195,7 +195,7 @@ impl Server {
             begins = (slice + 1) * slice_ns;
         }
         self.tokens -= bytes;
-        self.lanes[0] = begins;
+        self.channels[0] = begins;
         begins + call_ns
     }
 }
@@ -248,13 +248,13 @@ impl<'a> World<'a> {
                 gate.add(group, *weight)
             });
             let applications = applications.collect();
-            let lanes = if let Work::Parallel { parallel, .. } = work { *parallel } else { 1 };
+            let channels = if let Work::Parallel { parallel, .. } = work { *parallel } else { 1 };
             Server {
                 work: *work,
                 gate,
                 applications,
                 streams: vec![None; scene.clients.len()],
-                lanes: vec![0; lanes],
+                channels: vec![0; channels],
                 slice: 0,
                 tokens: 0.0,
                 charged: vec![0; scene.weights.len()],
@@ -385,16 +385,16 @@ impl<'a> World<'a> {
                 return server.throttled(bytes as f64, rate * factor * slice_ns as f64, slice_ns, call_ns, now);
             }
             Work::Buffered { rate, buffer_bytes, latency_ns, noise } => {
-                let epoch = Random::new(self.scene.seed + server.lanes[0].max(now) / (100 * MS)).unit();
+                let epoch = Random::new(self.scene.seed + server.channels[0].max(now) / (100 * MS)).unit();
                 let rate = rate * factor * (1.0 + noise * (2.0 * epoch - 1.0));
-                let drained = server.lanes[0].max(now) + (bytes as f64 / rate) as u64;
-                server.lanes[0] = drained;
+                let drained = server.channels[0].max(now) + (bytes as f64 / rate) as u64;
+                server.channels[0] = drained;
                 return drained.saturating_sub((buffer_bytes as f64 / rate) as u64).max(now) + latency_ns;
             }
         };
-        let lane = server.lanes.iter_mut().min().expect("a lane");
-        *lane = (*lane).max(now) + ns;
-        *lane + latency_ns
+        let channel = server.channels.iter_mut().min().expect("a channel");
+        *channel = (*channel).max(now) + ns;
+        *channel + latency_ns
     }
 
     fn done(&mut self, server: usize, id: u64, now: u64) {

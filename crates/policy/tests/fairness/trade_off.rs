@@ -15,8 +15,8 @@ fn trade_off() {
     println!("| server | turnaround, ms | alone | wanted | sfq-depth | ours | SFQ(D) total | ours total |");
     println!("|---|---|---|---|---|---|---|---|");
     for (name, server) in servers {
-        for (least_ns, most_ns) in [(200_000, 400_000), (MS, 2 * MS), (4 * MS, 6 * MS)] {
-            let heavy = crowd(0, 4, 64 * KIB, Think::between(least_ns, most_ns), &[0]);
+        for (min_ns, max_ns) in [(200_000, 400_000), (MS, 2 * MS), (4 * MS, 6 * MS)] {
+            let heavy = crowd(0, 4, 64 * KIB, Think::between(min_ns, max_ns), &[0]);
             let mut scene = scene(&[16, 1], heavy.clone());
             scene.servers = vec![server];
             let alone = run(&scene).rate(0);
@@ -26,7 +26,7 @@ fn trade_off() {
             let sfq = run(&scene);
             println!(
                 "| {name} | {:.1} | {alone:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} |",
-                (least_ns + most_ns) as f64 / 2e6,
+                (min_ns + max_ns) as f64 / 2e6,
                 alone.min(1600.0 / 17.0),
                 sfq.rate(0),
                 ours.rate(0),

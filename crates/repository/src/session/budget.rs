@@ -58,20 +58,20 @@ impl Budget {
 
     /// Waits until there is room again, or the time is up; says which. A task that reads from a socket asks before the
     /// next piece, so that a full node stops reading and the writer waits.
-    pub fn wait_for_room(&self, at_most: Duration) -> bool {
-        self.lock_with_room(at_most).is_some()
+    pub fn wait_for_room(&self, timeout: Duration) -> bool {
+        self.lock_with_room(timeout).is_some()
     }
 
     /// Lets a piece in that will take so many bytes of memory, when there is room: only one is let in beyond the limit,
     /// however many connections bring theirs at once. None when the time is up.
-    pub fn admit(&self, bytes: u64, at_most: Duration) -> Option<Incoming<'_>> {
-        self.lock_with_room(at_most)?.incoming_bytes += bytes;
+    pub fn admit(&self, bytes: u64, timeout: Duration) -> Option<Incoming<'_>> {
+        self.lock_with_room(timeout)?.incoming_bytes += bytes;
         Some(Incoming { budget: self, bytes })
     }
 
-    fn lock_with_room(&self, at_most: Duration) -> Option<MutexGuard<'_, State>> {
+    fn lock_with_room(&self, timeout: Duration) -> Option<MutexGuard<'_, State>> {
         let is_full = |state: &State| state.used_bytes.saturating_add(state.incoming_bytes) > self.limit_bytes;
-        let waited = self.freed.wait_timeout_while(self.lock(), at_most, |state| is_full(state));
+        let waited = self.freed.wait_timeout_while(self.lock(), timeout, |state| is_full(state));
         let (state, _) = waited.expect("no panic holds it");
         (!is_full(&state)).then_some(state)
     }

@@ -210,14 +210,14 @@ impl Files for Directory {
         Ok(())
     }
 
-    fn lock(&self, name: &str, at_most: Duration) -> Result<Held> {
+    fn lock(&self, name: &str, timeout: Duration) -> Result<Held> {
         let file = self.lock_file(name)?;
         let begun = Instant::now();
         loop {
             match file.file.try_lock() {
                 Ok(()) => return Ok(Box::new(file)),
-                Err(TryLockError::WouldBlock) if begun.elapsed() < at_most => std::thread::sleep(LOCK_INTERVAL),
-                Err(TryLockError::WouldBlock) => return Err(failure(&file.path, held_too_long(&file.file, at_most))),
+                Err(TryLockError::WouldBlock) if begun.elapsed() < timeout => std::thread::sleep(LOCK_INTERVAL),
+                Err(TryLockError::WouldBlock) => return Err(failure(&file.path, held_too_long(&file.file, timeout))),
                 Err(TryLockError::Error(source)) => return Err(failure(&file.path, source)),
             }
         }
@@ -233,8 +233,8 @@ impl Files for Directory {
     }
 }
 
-fn held_too_long(file: &fs::File, at_most: Duration) -> io::Error {
-    let seconds = at_most.as_secs_f64();
+fn held_too_long(file: &fs::File, timeout: Duration) -> io::Error {
+    let seconds = timeout.as_secs_f64();
     io::Error::new(ErrorKind::TimedOut, format!("the lock has been held{} for more than {seconds} s", by_holders(file)))
 }
 

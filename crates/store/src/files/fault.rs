@@ -121,9 +121,9 @@ impl Files for Faulty {
         self.inner.sync_folder(name)
     }
 
-    fn lock(&self, name: &str, at_most: Duration) -> Result<Held> {
+    fn lock(&self, name: &str, timeout: Duration) -> Result<Held> {
         self.plan.pass(name)?;
-        self.inner.lock(name, at_most)
+        self.inner.lock(name, timeout)
     }
 
     fn try_lock(&self, name: &str) -> Result<Option<Held>> {

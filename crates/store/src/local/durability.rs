@@ -106,7 +106,7 @@ impl Shared {
             self.counts.synced_bytes.fetch_add(bytes, Ordering::Relaxed);
         };
         let synced = container.file.sync_watched(container.bytes.clone(), &written);
-        synced.and(named).map_err(|error| self.poison(error))?;
+        synced.and(named).map_err(|error| self.fail_store(error))?;
         lock(&self.writing).synced(&container);
         Ok(())
     }
@@ -156,9 +156,9 @@ impl Shared {
         };
         file.write_at(offset, &[&bytes]).map_err(|error| match error {
             Error::Full { .. } => error,
-            other => self.poison(other),
+            other => self.fail_store(other),
         })?;
-        file.sync().map_err(|error| self.poison(error))?;
+        file.sync().map_err(|error| self.fail_store(error))?;
         lock(&self.writing).container(id).expect("only sealing takes whole containers away").has_footer = true;
         Ok(())
     }

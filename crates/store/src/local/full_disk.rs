@@ -22,7 +22,7 @@ impl Shared {
     /// Handles a failed write of a part: a full disk ends its container, and any other failure the store.
     pub fn failed_to_write(&self, container: ContainerId, error: Error) -> Error {
         if !matches!(error, Error::Full { .. }) {
-            return self.poison(error);
+            return self.fail_store(error);
         }
         // If it fails the part stays queued, and the next attempt to write it ends the container.
         let _ = self.truncate(container);

@@ -187,9 +187,16 @@ pub(super) enum Next {
 
 /// The recipient of an answer.
 pub(super) enum AnswerTarget {
-    Nobody,
-    Frame { queue: Arc<SendQueue>, frame: Arc<Frame> },
-    Ask { queue: Option<Arc<SendQueue>>, ask: Ask },
+    /// The request was answered or dropped before.
+    Discard,
+    Frame {
+        queue: Arc<SendQueue>,
+        frame: Arc<Frame>,
+    },
+    Ask {
+        queue: Option<Arc<SendQueue>>,
+        ask: Ask,
+    },
 }
 
 impl Stream {
@@ -326,11 +333,11 @@ impl Stream {
         state.last_number
     }
 
-    /// Removes an answered request from the log; frames stay until durable. Returns whom the answer is for.
+    /// Removes an answered request from the log; frames stay until durable. Returns the recipient of the answer.
     pub fn answered(&self, number: u64) -> AnswerTarget {
         let mut state = self.lock();
         match state.log.get(&number) {
-            None => AnswerTarget::Nobody,
+            None => AnswerTarget::Discard,
             Some(Entry { queue: Some(queue), work: Work::Frame(frame) }) => {
                 AnswerTarget::Frame { queue: queue.clone(), frame: frame.clone() }
             }

@@ -288,7 +288,7 @@ impl StreamConnection {
             return self.frame_answered(queue, frame, reply, context, now);
         }
         match self.stream.answered(number) {
-            AnswerTarget::Nobody => Ok(()),
+            AnswerTarget::Discard => Ok(()),
             AnswerTarget::Frame { queue, frame } => self.frame_answered(queue, frame, reply, context, now),
             AnswerTarget::Ask { queue, ask } => {
                 if let (Reply::Failed { failure }, Some(queue)) = (&reply, &queue)

@@ -35,7 +35,7 @@ impl From<store::Error> for Failure {
             }
             Full { path } => at(path, Failure::new(FailureKind::Full, text)),
             Unavailable { .. } => Failure::new(FailureKind::Unavailable, text),
-            Io { .. } | Poisoned { .. } | Replaced { .. } => Failure::new(FailureKind::Io, text),
+            Io { .. } | Failed { .. } | Replaced { .. } => Failure::new(FailureKind::Io, text),
         }
     }
 }
@@ -156,10 +156,10 @@ mod tests {
     #[test]
     fn other_store_errors_keep_their_sentence_and_name_the_node() {
         let io = store::Error::Io { path: "/st".into(), source: io::Error::other("odd") };
-        let poisoned = store::Error::Poisoned { why: "fsync failed".into() };
+        let failed = store::Error::Failed { why: "fsync failed".into() };
         let unavailable = store::Error::Unavailable { peer: "s3".into(), why: "no route".into() };
         let damaged = store::Error::Format(format::Error::Truncated { what: "part", needed: 2, found: 1 });
-        for error in [io, poisoned, unavailable, damaged] {
+        for error in [io, failed, unavailable, damaged] {
             let said = error.to_string();
             let back = store_error(Error::Failed(error.into()), PEER).to_string();
             assert!(back.contains(&said) && back.contains(PEER), "{back}");

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 /// An absence of this length is reported.
-const REPORT_AFTER: Duration = Duration::from_secs(3);
+const REPORT_DELAY: Duration = Duration::from_secs(3);
 /// A node that was away all the time is not tried again this soon after the last attempt.
 const FRESH: Duration = Duration::from_secs(2);
 
@@ -67,7 +67,7 @@ impl Outage {
         let mut state = self.lock();
         let (since, is_reported) = state.as_ref().map_or((now, false), |away| (away.since, away.is_reported));
         let deadline = since + self.timeout;
-        let must_report = !is_reported && begun.elapsed() >= REPORT_AFTER && now < deadline;
+        let must_report = !is_reported && begun.elapsed() >= REPORT_DELAY && now < deadline;
         let (peer, why) = (peer.to_owned(), why.to_owned());
         let report = must_report.then(|| {
             let seconds = (deadline - now).as_secs() + 1;

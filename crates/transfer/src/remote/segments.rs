@@ -9,7 +9,7 @@ use super::failures::store_error;
 use crate::message::{FailureKind, Reply, Request, StoredBlockHeader};
 
 /// When the node process is replaced by another while callers rely on segments that are not durable yet, the
-/// store is poisoned for good: make a new one and put them again.
+/// store is failed for good: make a new one and put them again.
 pub struct RemoteStore {
     remote: Remote,
     claims: OpenClaims,
@@ -87,7 +87,7 @@ impl RemoteStore {
 
     fn error(&self, error: crate::Error) -> Error {
         match self.guard.is_lost() {
-            true => Error::Poisoned { why: error.to_string() },
+            true => Error::Failed { why: error.to_string() },
             false => store_error(error, self.remote.address()),
         }
     }

@@ -38,7 +38,7 @@ pub struct Fake {
 }
 
 /// A client, and which of its claim owners.
-type Claimant = (u64, u64);
+type ClaimOwner = (u64, u64);
 
 #[derive(Default)]
 pub struct Store {
@@ -46,7 +46,7 @@ pub struct Store {
     blocks: Vec<(u32, Block)>,
     next: u32,
     addresses: HashMap<Fingerprint, SegmentAddress>,
-    claims: HashMap<Fingerprint, Claimant>,
+    claims: HashMap<Fingerprint, ClaimOwner>,
     /// Connections of each client.
     connections: HashMap<u64, usize>,
 }
@@ -120,7 +120,7 @@ impl Handler for FakeHandler {
                 replier.reply(Reply::Stored { run });
             }
             Request::Release { owner } => {
-                self.release(|claimant| *claimant == (self.client, owner));
+                self.release(|claim_owner| *claim_owner == (self.client, owner));
                 replier.reply(Reply::Done {});
             }
             Request::Get { run } => self.get(run, replier),
@@ -197,16 +197,14 @@ impl Handler for FakeHandler {
 }
 
 impl FakeHandler {
-    fn await_claims(&self, claimant: Claimant, fingerprints: Vec<Fingerprint>, replier: Replier) {
+    fn await_claims(&self, claim_owner: ClaimOwner, fingerprints: Vec<Fingerprint>, replier: Replier) {
         let fake = self.fake.clone();
         thread::spawn(move || {
             let store = fake.store.lock().unwrap();
             let others = |store: &mut Store| {
-                fingerprints
-                    .iter()
-                    .any(|name| store.claims.get(name).is_some_and(|claim_owner| *claim_owner != claimant))
+                fingerprints.iter().any(|name| store.claims.get(name).is_some_and(|owner| *owner != claim_owner))
             };
-            let answers = fake.claims_changed.wait_while(store, others).unwrap().missing(claimant, &fingerprints);
+            let answers = fake.claims_changed.wait_while(store, others).unwrap().missing(claim_owner, &fingerprints);
             replier.reply(Reply::Answers { answers });
         });
     }
@@ -249,9 +247,9 @@ impl FakeHandler {
         *left == 0
     }
 
-    fn release(&self, ends: impl Fn(&Claimant) -> bool) {
+    fn release(&self, ends: impl Fn(&ClaimOwner) -> bool) {
         let mut store = self.fake.store.lock().unwrap();
-        store.claims.retain(|_, claimant| !ends(claimant));
+        store.claims.retain(|_, claim_owner| !ends(claim_owner));
         self.fake.claims_changed.notify_all();
     }
 }
@@ -261,7 +259,7 @@ impl Store {
         self.claims.len()
     }
 
-    fn missing(&mut self, claim_owner: Claimant, fingerprints: &[Fingerprint]) -> Vec<Answer> {
+    fn missing(&mut self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) -> Vec<Answer> {
         let answer = |name: &Fingerprint| match (self.addresses.get(name), self.claims.contains_key(name)) {
             (Some(address), _) => Answer::Have(*address),
             (None, true) => Answer::Claimed,

@@ -254,8 +254,8 @@ fn what_a_replaced_node_may_have_lost_is_not_called_durable() {
     stop(&server);
     let _server = Fake::new(2).serve_at(&address);
     for _ in 0..2 {
-        assert!(matches!(store.make_durable(), Err(store::Error::Poisoned { .. })));
-        assert!(matches!(store.put(ME, &block(2, 4, 512)), Err(store::Error::Poisoned { .. })));
+        assert!(matches!(store.make_durable(), Err(store::Error::Failed { .. })));
+        assert!(matches!(store.put(ME, &block(2, 4, 512)), Err(store::Error::Failed { .. })));
     }
     assert!(RemoteStore::new(Remote::connect(&address, 77, "job", "").unwrap()).make_durable().is_ok());
 }

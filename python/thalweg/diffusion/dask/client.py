@@ -27,7 +27,7 @@ def _ignore(**_: Any) -> None:
 class OnDask:
     """`cluster` is a Dask client or cluster, or a scheduler's address."""
 
-    def __init__(self, cluster: Any, options: Options, listener: UpdateHandler, mourner: LossHandler) -> None:
+    def __init__(self, cluster: Any, options: Options, on_updates: UpdateHandler, on_lost: LossHandler) -> None:
         if not isinstance(cluster, (str, Client)) and not hasattr(cluster, "scheduler_address"):
             raise TypeError(f"a Dask client, a cluster or a scheduler's address is needed, not {cluster!r}")
         if getattr(cluster, "asynchronous", False):
@@ -39,7 +39,7 @@ class OnDask:
         self._own = not isinstance(cluster, Client)
         self._client = Client(cluster) if self._own else cluster
         self._options = options
-        self._on_updates, self._on_lost = listener, mourner
+        self._on_updates, self._on_lost = on_updates, on_lost
         self._name = channel(options.run)
         # Of each worker's runners those that Dask has not ended.
         self._runners: dict[str, set[Future[None]]] = {}

@@ -29,8 +29,8 @@ _POLL_S = 0.1
 class Local:
     """One thread has the coordinator; one for each slot has a process that runs tasks."""
 
-    def __init__(self, options: Options, workers: int | None, listener: UpdateHandler, mourner: LossHandler) -> None:
-        self._on_updates, self._on_lost = listener, mourner
+    def __init__(self, options: Options, workers: int | None, on_updates: UpdateHandler, on_lost: LossHandler) -> None:
+        self._on_updates, self._on_lost = on_updates, on_lost
         self._coordinator = Coordinator(options)
         self._inbox: queue.SimpleQueue[Callable[[float], None] | None] = queue.SimpleQueue()
         self._began = time.monotonic()
