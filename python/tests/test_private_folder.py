@@ -3,13 +3,16 @@
 import grp
 import os
 import pwd
+import shutil
 import stat
 
 import fsspec
 import pytest
 
 from thalweg.cached import CachedFileSystem
+from thalweg.diffusion import Diffusion
 from thalweg.disk_cache.cache_dir_lock import CacheDirLock, default_base
+from thalweg.disk_cache.disk_cache import DiskCache
 
 
 def test_a_new_folder_is_its_users_alone(tmp_path):
@@ -99,6 +102,33 @@ def test_a_link_is_refused_and_its_target_untouched(tmp_path, planted, monkeypat
     with pytest.raises(PermissionError, match="symbolic link"):
         CacheDirLock(str(tmp_path / "base"))
     assert (victim / "partial" / "precious").read_text() == "kept"
+
+
+@pytest.mark.parametrize("planted", ["items", "partial", "scratch"])
+def test_a_link_inside_a_cache_is_refused_and_its_target_untouched(tmp_path, planted):
+    with Diffusion(cache="1 MB", workers=1, cache_folder=tmp_path / "base") as run:
+        assert run.submit(len, "abc").result() == 3
+    victim = tmp_path / "victim"
+    (victim / "below").mkdir(parents=True)
+    for precious in (victim / "precious", victim / "below" / "precious"):
+        precious.write_text("kept")
+    inside = tmp_path / "base" / "0" / planted
+    shutil.rmtree(inside, ignore_errors=True)
+    inside.symlink_to(victim)
+    with pytest.raises(PermissionError, match=f"{planted} is a symbolic link"):
+        Diffusion(cache="1 MB", workers=1, cache_folder=tmp_path / "base")
+    assert sorted(os.listdir(victim)) == ["below", "precious"] and os.listdir(victim / "below") == ["precious"]
+
+
+def test_what_is_behind_a_link_among_the_copies_stays(tmp_path):
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "precious").write_text("kept")
+    DiskCache(tmp_path / "cache", "1 MB")
+    (tmp_path / "cache" / "items").mkdir(exist_ok=True)
+    (tmp_path / "cache" / "items" / "af").symlink_to(victim)
+    DiskCache(tmp_path / "cache", "1 MB")
+    assert os.listdir(victim) == ["precious"]
 
 
 def test_a_folder_that_others_may_write_in_is_refused(tmp_path):

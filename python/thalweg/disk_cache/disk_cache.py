@@ -21,7 +21,7 @@ from thalweg.disk_cache.limit import parse_bytes
 from thalweg.disk_cache.locks import Locks
 from thalweg.disk_cache.partial_file import Digest, Partial, new_partial, sweep
 from thalweg.disk_cache.pins import Pins
-from thalweg.disk_cache.private_folder import make_private
+from thalweg.disk_cache.private_folder import make_private, refuse_link
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _INDEX, _FETCH_LOCKS, _PIN_LOCKS = "index.sqlite", "fetches.lock", "pins.lock"
@@ -221,6 +221,8 @@ def _refuse_what_is_no_cache(folder: str) -> None:
     here = {entry.name for entry in os.scandir(folder)}
     if here & {"items", "partial"} and not here & {_INDEX, _FETCH_LOCKS, _PIN_LOCKS}:
         raise FileExistsError(f"{folder} has a folder 'items' or 'partial' and is no cache; name another folder for it")
+    for name in ("items", "partial"):
+        refuse_link(os.path.join(folder, name))
 
 
 _open_caches: weakref.WeakSet[DiskCache] = weakref.WeakSet()

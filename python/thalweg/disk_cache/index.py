@@ -325,9 +325,11 @@ def stamp_of(path: str) -> str:
 def _entries(folder: str) -> Iterator[str]:
     """The paths of copies, which lie in folders by the first letters of their names."""
     try:
-        shards = os.listdir(folder)
+        found = os.scandir(folder)
     except FileNotFoundError:
         return
+    # Behind a link is nothing of ours.
+    shards = [entry.path for entry in found if entry.is_dir(follow_symlinks=False)]
     for shard in shards:
-        for name in os.listdir(os.path.join(folder, shard)):
-            yield os.path.join(folder, shard, name)
+        for name in os.listdir(shard):
+            yield os.path.join(shard, name)

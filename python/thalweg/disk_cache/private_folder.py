@@ -51,6 +51,17 @@ def make_private(folder: str) -> None:
         raise PermissionError(f"{folder} {why}, or name another cache folder")
 
 
+def refuse_link(folder: str) -> None:
+    """Raises PermissionError where something that is no folder stands in the place of one inside a private folder: what is
+    behind a symbolic link would be removed as the cache's own."""
+    try:
+        found = os.lstat(folder)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(found.st_mode):
+        raise PermissionError(f"{folder} is a symbolic link or no folder; remove it, or name another cache folder")
+
+
 def _why_not(found: os.stat_result, folder: str) -> str:
     if not stat.S_ISDIR(found.st_mode):
         return "is a symbolic link or no folder; remove it"

@@ -53,6 +53,7 @@ from thalweg.diffusion.stores.store_retry import StoreRetry
 from thalweg.diffusion.worker.execution import Calling, Outcome
 from thalweg.diffusion.worker.usage import process_tree_usage
 from thalweg.disk_cache.index import Row
+from thalweg.disk_cache.private_folder import refuse_link
 from thalweg.disk_cache.tree import size_of
 
 _log = logging.getLogger("thalweg.diffusion")
@@ -121,6 +122,7 @@ class Agent:
         self._options = options
         self._send = send
         self._store_retry = StoreRetry(options.store_timeout_s)
+        refuse_link(scratch)
         # Whoever has the folder's lock is alone there: the rest is of processes that were killed.
         shutil.rmtree(scratch, ignore_errors=True)
         os.makedirs(scratch)
