@@ -3,6 +3,7 @@
 from thalweg.diffusion.coordinator import Coordinator
 from thalweg.diffusion.failure import Failure
 from thalweg.diffusion.messages import (
+    Answered,
     Arrived,
     Drop,
     Ended,
@@ -16,6 +17,7 @@ from thalweg.diffusion.messages import (
     Publish,
     Published,
     PublishedOutput,
+    Recall,
     Result,
     Run,
     Task,
@@ -222,6 +224,22 @@ def test_cancelled_tasks_do_not_run_and_those_that_run_end_without_a_result():
     assert not play.coordinator._entries
     play.submit((21, (), ()))
     assert len(play.orders(Run)) == 1
+
+
+def test_cancelled_tasks_that_a_worker_has_not_begun_are_given_back():
+    play = Play()
+    play.join("a")
+    play.submit(*[(number, (), ()) for number in range(20)])
+    running, *others = [run for _, run in play.orders(Run)]
+    play.coordinator.cancel(0.0, range(20))
+    recalled = [order for _, order in play.orders(Recall)]
+    assert [order.task for order in recalled] == [run.task for run in (running, *others)] and others
+    play.say("a", *[Answered(order.task, order.attempt, order.task != running.task) for order in recalled])
+    assert play.orders((Run, Recall)) == [] and [*play.coordinator._entries] == [running.task]
+    play.submit((20, (), ()))
+    assert len(play.orders(Run)) == 1, "there is room for others"
+    play.say("a", ended(running))
+    assert play.orders(Run) == [] and play.news == [] and len(play.coordinator._entries) == 1
 
 
 def test_values_go_once_to_each_worker_and_again_when_they_were_forgotten():

@@ -32,7 +32,7 @@ impl Plan {
         }
     }
 
-    /// Notes that the worker had begun it, or ended it.
+    /// Notes that the worker had begun it, or ended it, or gives back one that was cancelled.
     pub fn answered(&mut self, worker: WorkerId) {
         let recalls = &mut self.workers[worker.0 as usize].recalls;
         *recalls = recalls.saturating_sub(1);
@@ -47,12 +47,16 @@ impl Plan {
         let recalls: u32 = self.workers.iter().filter(|worker| worker.is_open).map(|worker| worker.recalls).sum();
         for _ in recalls..idle {
             let Some((worker, task)) = self.longest_waiting() else { break };
-            let entry = &mut self.tasks[task.0 as usize];
-            entry.is_recalled = true;
-            let attempt = entry.attempt;
-            self.workers[worker.0 as usize].recalls += 1;
-            self.orders.push(Order::Recall { worker, task, attempt });
+            self.recall(worker, task);
         }
+    }
+
+    pub(crate) fn recall(&mut self, worker: WorkerId, task: TaskId) {
+        let entry = &mut self.tasks[task.0 as usize];
+        entry.is_recalled = true;
+        let attempt = entry.attempt;
+        self.workers[worker.0 as usize].recalls += 1;
+        self.orders.push(Order::Recall { worker, task, attempt });
     }
 
     /// Returns the newest task of the worker with most to do, if it is better off elsewhere.

@@ -227,15 +227,18 @@ impl Plan {
         entered.kept
     }
 
-    /// Cancels the task. Returns whether it waited, and ends it then; one that a worker has goes on there.
+    /// Cancels the task. Returns whether it waited: then `abandon` it. One that a worker has is recalled: if it has not
+    /// begun, the worker gives it back, for `ended`.
     pub fn cancel(&mut self, task: TaskId) -> bool {
-        let waits = self.tasks.get(task.0 as usize).is_some_and(|task| !matches!(task.state, State::Assigned(_)));
-        if waits {
-            self.gathered.retain(|other| *other != task);
-            // The queue still has it: `assign` passes over it.
-            self.tasks[task.0 as usize].end();
+        let Some(entry) = self.tasks.get_mut(task.0 as usize) else { return false };
+        if let State::Assigned(worker) = entry.state {
+            if !entry.is_recalled {
+                self.recall(worker, task);
+            }
+            return false;
         }
-        waits
+        self.gathered.retain(|other| *other != task);
+        true
     }
 
     /// Returns all orders to workers, in order.
@@ -254,7 +257,7 @@ impl Plan {
     fn assign(&mut self, now_s: f64) {
         while let Some(Assignment { task, worker }) = self.scheduler.next(now_s) {
             if self.tasks.get(task.0 as usize).is_none_or(|task| task.state == State::Ended) {
-                // Cancelled.
+                // Abandoned.
                 self.scheduler.vacate(worker);
                 continue;
             }

@@ -2,13 +2,13 @@
 //! reader needs the output of the last writer before it; a writer waits for the readers and the writer before it,
 //! whatever becomes of them.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use policy::cache::ItemId;
 use policy::placement::TaskId;
 
 use crate::plan::Plan;
-use crate::tasks::{State, Task};
+use crate::tasks::State;
 
 /// A task that waits for another one's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,55 +72,67 @@ impl Plan {
 
     /// Notes that the task is done, its outputs are where they belong: those that waited for it may run.
     pub fn done(&mut self, now_s: f64, task: TaskId) {
-        for follower in self.conclude(task) {
-            self.unblock(now_s, follower.task);
-        }
+        self.conclude(now_s, task);
     }
 
-    /// Drops a task that will not be done. Returns those that will not be either, because they wait for its outputs.
+    /// Drops a task that will not be done. Returns those that will not be either, because they wait for its outputs. Those
+    /// that follow one of them still wait for what it waited for: they may know of that through it alone.
     pub fn abandon(&mut self, now_s: f64, task: TaskId) -> Vec<TaskId> {
+        let waits = self.abandon_blocked(task);
         let mut abandoned = vec![task];
-        let mut known = HashSet::new();
         let mut at = 0;
         while at < abandoned.len() {
-            for follower in self.conclude(abandoned[at]) {
-                if !follower.is_reader {
-                    self.unblock(now_s, follower.task);
-                } else if self.is_blocked(follower.task) && known.insert(follower.task) {
+            for follower in self.tasks[abandoned[at].0 as usize].followers.clone() {
+                if follower.is_reader && self.abandon_blocked(follower.task) {
                     abandoned.push(follower.task);
                 }
             }
             at += 1;
         }
+        if !waits {
+            self.conclude(now_s, task);
+        }
         abandoned.remove(0);
         abandoned
     }
 
-    /// Notes that one of those that it waits for has ended.
-    fn unblock(&mut self, now_s: f64, task: TaskId) {
-        // Abandoned for another one, if it is not there any more.
-        let Some(entry) = self.tasks.get_mut(task.0 as usize) else { return };
+    /// Returns whether it is blocked; then it will not run, and ends after those before it.
+    fn abandon_blocked(&mut self, task: TaskId) -> bool {
+        let entry = &mut self.tasks[task.0 as usize];
+        let State::Blocked(left) = entry.state else { return false };
+        entry.state = State::Abandoned(left);
+        entry.inputs = Box::default();
+        true
+    }
+
+    /// Ends a task, and the abandoned ones that waited for nothing else.
+    fn conclude(&mut self, now_s: f64, task: TaskId) {
+        let mut ended = vec![task];
+        while let Some(task) = ended.pop() {
+            let entry = &mut self.tasks[task.0 as usize];
+            entry.end();
+            for follower in std::mem::take(&mut entry.followers) {
+                if self.unblock(now_s, follower.task) {
+                    ended.push(follower.task);
+                }
+            }
+        }
+        self.tasks.forget_ended();
+    }
+
+    /// Notes that one of those that it waits for has ended. Returns whether an abandoned one waits for no other.
+    fn unblock(&mut self, now_s: f64, task: TaskId) -> bool {
+        let entry = &mut self.tasks[task.0 as usize];
         match entry.state {
             State::Blocked(1) => {
                 entry.state = State::Waiting;
                 self.scheduler.submit(now_s, task, &entry.inputs);
             }
             State::Blocked(left) => entry.state = State::Blocked(left - 1),
-            _ => {}
+            State::Abandoned(1) => return true,
+            State::Abandoned(left) => entry.state = State::Abandoned(left - 1),
+            _ => unreachable!("it waits for one that has just ended"),
         }
-    }
-
-    fn is_blocked(&self, task: TaskId) -> bool {
-        let entry = self.tasks.get(task.0 as usize);
-        entry.is_some_and(|Task { state, .. }| matches!(state, State::Blocked(_)))
-    }
-
-    /// Returns the tasks that waited for it.
-    fn conclude(&mut self, task: TaskId) -> Vec<Follower> {
-        let entry = &mut self.tasks[task.0 as usize];
-        entry.end();
-        let followers = std::mem::take(&mut entry.followers);
-        self.tasks.forget_ended();
-        followers
+        false
     }
 }

@@ -12,6 +12,8 @@ use crate::precedence::Follower;
 pub(crate) enum State {
     /// So many tasks are to end before.
     Blocked(u32),
+    /// Will not run; so many tasks are to end before those that follow it may.
+    Abandoned(u32),
     Waiting,
     Assigned(WorkerId),
     Ended,

@@ -41,6 +41,9 @@ struct World {
     sites: BTreeMap<WorkerId, Site>,
     inputs: Vec<Vec<ItemId>>,
     outputs: Vec<ItemId>,
+    /// Those that a worker had then.
+    cancelled: BTreeSet<TaskId>,
+    /// Or cancelled or abandoned, which may wait for others before they end.
     done: Vec<bool>,
     sizes: Vec<u64>,
     now_s: f64,
@@ -52,7 +55,17 @@ impl World {
         let plan = Plan::new(settings(Rule::ALL[seed as usize % 5]));
         let sizes = (0..400).map(|_| dice.index(30) as u64).collect();
         let sites = BTreeMap::new();
-        let mut world = World { dice, plan, sites, inputs: vec![], outputs: vec![], done: vec![], sizes, now_s: 0.0 };
+        let mut world = World {
+            dice,
+            plan,
+            sites,
+            inputs: vec![],
+            outputs: vec![],
+            cancelled: BTreeSet::new(),
+            done: vec![],
+            sizes,
+            now_s: 0.0,
+        };
         (0..2 + world.dice.index(4)).for_each(|_| world.join(BTreeSet::new()));
         let tasks = 1 + world.dice.index(60);
         let items = 1 + world.dice.index(12);
@@ -101,6 +114,7 @@ impl World {
             0 if alive.len() > 1 => self.die(worker),
             1 if alive.len() < 8 => self.join(BTreeSet::new()),
             2 => self.damage(worker),
+            3 if self.dice.index(4) == 0 => self.cancel(),
             3..=15 => self.read_mail(worker),
             16..=28 => self.transfer(worker),
             _ => self.run(worker),
@@ -113,10 +127,48 @@ impl World {
         site.is_alive = false;
         let cache = std::mem::take(&mut site.cache);
         for task in self.plan.leave(self.now_s, worker) {
-            self.plan.again(self.now_s, task);
+            self.again(task);
         }
         if self.dice.index(2) == 0 {
             self.join(cache);
+        }
+    }
+
+    fn cancel(&mut self) {
+        let task = self.dice.index(self.done.len());
+        if self.done[task] {
+            return;
+        }
+        if self.plan.cancel(TaskId(task as u32)) {
+            self.end_cancelled(TaskId(task as u32));
+        } else {
+            self.cancelled.insert(TaskId(task as u32));
+        }
+    }
+
+    /// Or one that failed for good.
+    fn end_cancelled(&mut self, task: TaskId) {
+        for ended in self.plan.abandon(self.now_s, task).into_iter().chain([task]) {
+            assert!(!std::mem::replace(&mut self.done[ended.0 as usize], true), "{ended:?} ends once");
+        }
+    }
+
+    fn again(&mut self, task: TaskId) {
+        if self.cancelled.contains(&task) {
+            self.end_cancelled(task);
+        } else {
+            self.plan.again(self.now_s, task);
+        }
+    }
+
+    fn give_back(&mut self, worker: WorkerId, task: TaskId, attempt: u32) {
+        if !self.cancelled.contains(&task) {
+            self.plan.returned(self.now_s, worker, task, attempt);
+            return;
+        }
+        self.plan.answered(worker);
+        if self.plan.ended(worker, task, attempt, None) {
+            self.end_cancelled(task);
         }
     }
 
@@ -140,7 +192,7 @@ impl World {
                 match found {
                     Some(at) if self.dice.index(2) == 0 => {
                         site.tasks.remove(at);
-                        self.plan.returned(self.now_s, worker, task, attempt);
+                        self.give_back(worker, task, attempt);
                     }
                     _ => self.plan.answered(worker),
                 }
@@ -196,9 +248,11 @@ impl World {
         if !self.plan.ended(worker, task, attempt, Some(0.1)) {
             return;
         }
-        if self.dice.index(10) == 0 {
-            self.plan.again(self.now_s, task);
-            return;
+        match self.dice.index(30) {
+            0 => return self.end_cancelled(task),
+            1..=3 => return self.again(task),
+            _ if self.cancelled.contains(&task) => return self.end_cancelled(task),
+            _ => {}
         }
         assert!(!std::mem::replace(&mut self.done[task.0 as usize], true), "{task:?} is done once");
         let output = self.outputs[task.0 as usize];
@@ -405,6 +459,26 @@ fn a_task_behind_two_outputs_is_abandoned_once_and_the_other_output_may_still_co
 }
 
 #[test]
+fn tasks_behind_one_that_was_cancelled_wait_for_those_before_it() {
+    let mut plan = Plan::new(settings(Rule::Thalweg));
+    let (a, b) = (plan.item("a"), plan.item("b"));
+    plan.join(0.0, 1, 100, &[]);
+    plan.join(0.0, 1, 100, &[]);
+    let writes_both = plan.submit(0.0, accesses(&[], &[a, b]), true);
+    let reads_and_writes = plan.submit(0.0, accesses(&[a], &[b]), true);
+    let reads = plan.submit(0.0, accesses(&[b], &[]), true);
+    let writes = plan.submit(0.0, accesses(&[], &[b]), true);
+    assert_eq!(run_orders(&plan.orders(0.0)), [(WorkerId(0), writes_both)]);
+    assert!(plan.cancel(reads_and_writes));
+    assert_eq!(plan.abandon(0.0, reads_and_writes), [reads]);
+    assert_eq!(run_orders(&plan.orders(0.0)), [], "the first still writes what the last writes");
+    assert!(plan.ended(WorkerId(0), writes_both, 1, Some(1.0)));
+    plan.done(1.0, writes_both);
+    assert_eq!(run_orders(&plan.orders(1.0)).len(), 1);
+    assert!(plan.is_current(WorkerId(0), writes, 1) || plan.is_current(WorkerId(1), writes, 1));
+}
+
+#[test]
 fn cancelled_tasks_take_no_slot_and_no_input() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let input = plan.item("in");
@@ -417,7 +491,12 @@ fn cancelled_tasks_take_no_slot_and_no_input() {
             assert!(plan.abandon(0.0, task).is_empty());
         }
     }
+    // Those that the worker has may not have begun: it is asked for them, once.
+    assert!(begun.iter().all(|&task| !plan.cancel(task)));
+    let recalled = begun.iter().map(|&task| Order::Recall { worker: WorkerId(0), task, attempt: 1 });
+    assert_eq!(plan.orders(0.5), recalled.collect::<Vec<_>>());
     for &task in &begun {
+        plan.answered(WorkerId(0));
         assert!(plan.ended(WorkerId(0), task, 1, None));
         plan.abandon(0.0, task);
     }

@@ -167,7 +167,7 @@ class Coordinator:
                 worker.orders.append(Forget(gone))
 
     def cancel(self, now_s: float, client_numbers: Iterable[int]) -> None:
-        """What waits does not run, and nothing comes of what runs already."""
+        """What waits does not run, also at a worker, and nothing comes of what runs already."""
         cancelled = set(client_numbers)
         before = self._early_count()
         self._early = _without(self._early, cancelled)
@@ -369,10 +369,16 @@ class Coordinator:
         elif isinstance(report, Usage):
             self._used(now_s, worker, report)
         elif isinstance(report, Answered):
-            if report.given_back:
-                self._plan.returned(now_s, worker.number, report.task, report.attempt)
-            else:
-                self._plan.answered(worker.number)
+            self._answered(now_s, worker, report)
+
+    def _answered(self, now_s: float, worker: _Worker, report: Answered) -> None:
+        entry = self._entries.get(report.task)
+        if report.given_back and (entry is None or not entry.is_cancelled):
+            self._plan.returned(now_s, worker.number, report.task, report.attempt)
+            return
+        self._plan.answered(worker.number)
+        if report.given_back and self._plan.ended(worker.number, report.task, report.attempt, None):
+            self._end_cancelled(now_s, report.task)
 
     def _ended(self, now_s: float, worker: _Worker, report: Ended) -> None:
         seconds = report.seconds if report.failure is None else None
