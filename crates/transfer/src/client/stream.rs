@@ -371,16 +371,28 @@ impl Stream {
         Some((queue, !dropped.is_empty()))
     }
 
-    /// Removes frames of a checkpointed epoch from the log, if the node has received them.
+    /// Removes frames of a checkpointed epoch from the log, if the node has received them and all before them: those
+    /// after one that gets a new stamp must get a newer one ([`Stream::forget_late_stamps`]).
     pub fn checkpointed(&self, queue: &Arc<SendQueue>, epoch: u64) {
         let mut state = self.lock();
+        let first_unstamped = state.frames(queue).find(|(_, frame)| frame.stamp() == 0).map(|(number, _)| number);
         let old = |number: &u64| match state.log.get(number) {
-            Some(Entry { work: Work::Frame(frame), .. }) => frame.epoch < epoch && frame.stamp() != 0,
+            Some(Entry { work: Work::Frame(frame), .. }) => {
+                frame.epoch < epoch && first_unstamped.is_none_or(|first| *number < first)
+            }
             _ => false,
         };
         let dropped: Vec<Entry> = queue.forget(old).into_iter().map(|number| state.remove(number)).collect();
         drop(state);
         drop(dropped);
+    }
+
+    /// Forgets the stamps of the send queue's frames after the first that has none. An offer may be answered later than
+    /// what was written over it, and the next node process stamps it anew: then also what came after it.
+    pub fn forget_late_stamps(&self, queue: &Arc<SendQueue>) {
+        let state = self.lock();
+        let is_stamped = |(_, frame): &(u64, &Arc<Frame>)| frame.stamp() != 0;
+        state.frames(queue).skip_while(is_stamped).for_each(|(_, frame)| frame.set_stamp(0));
     }
 
     /// Resets the stream after its connection broke: everything is to be sent again.
@@ -453,6 +465,14 @@ impl State {
         let of =
             |attachment: &&Attachment| attachment.queue.session == session && attachment.queue.stripe_set == stripe_set;
         self.stripe_sets.iter().find(of).map(|attachment| attachment.queue.clone())
+    }
+
+    /// Returns the send queue's frames with their numbers, in order.
+    fn frames<'a>(&'a self, queue: &'a Arc<SendQueue>) -> impl Iterator<Item = (u64, &'a Arc<Frame>)> {
+        self.log.iter().filter_map(move |(number, entry)| match (&entry.queue, &entry.work) {
+            (Some(owner), Work::Frame(frame)) if Arc::ptr_eq(owner, queue) => Some((*number, frame)),
+            _ => None,
+        })
     }
 
     fn remove(&mut self, number: u64) -> Entry {

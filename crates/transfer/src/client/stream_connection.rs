@@ -341,6 +341,8 @@ impl StreamConnection {
     ) -> Result<(), Disconnect> {
         match reply {
             Reply::Attached { epoch, .. } => {
+                // Before any of them is sent again.
+                self.stream.forget_late_stamps(&queue);
                 let peer = self.peer.as_ref().expect("send queues attach after the node's welcome");
                 if queue.attached(peer.incarnation, epoch, now) || !self.is_busy() {
                     self.fine();

@@ -42,6 +42,8 @@ pub struct Behaviour {
     pub split: AtomicBool,
     /// Answers to reads and sizes come late and out of order.
     pub delay: AtomicBool,
+    /// Offers get their stamps and no answer.
+    pub silent_on_offers: AtomicBool,
     /// Acknowledges and forgets, for measurements.
     pub discard: AtomicBool,
     pub fail_commits: AtomicBool,
@@ -268,6 +270,7 @@ impl Node {
         if bytes_per_s > 0 {
             std::thread::sleep(Duration::from_secs_f64(payload.len() as f64 / bytes_per_s as f64));
         }
+        let is_offer = matches!(request, Request::OfferDigest { .. } | Request::OfferFingerprints { .. });
         let (reply, bytes) = {
             let mut alive = self.alive.lock().unwrap();
             let Some(alive) = alive.as_mut() else { return };
@@ -276,6 +279,9 @@ impl Node {
             }
             self.answer(alive, peer, request, payload)
         };
+        if is_offer && self.does.silent_on_offers.load(Ordering::SeqCst) {
+            return;
+        }
         let (node, peer) = (self.clone(), peer.clone());
         let send = move || node.send(&peer, number, &reply, &bytes);
         if late {

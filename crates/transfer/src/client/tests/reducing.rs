@@ -71,6 +71,34 @@ fn reduced_here_equal_segments_travel_once_and_zeros_not_at_all() {
     file.detach(1).unwrap();
 }
 
+#[test]
+fn what_is_written_over_an_offer_without_answer_stays_above_it_when_another_node_process_stamps_it() {
+    let (_world, nodes) = nodes(1);
+    let (client, does) = (reducing(settings(&nodes)), &nodes[0].does);
+    let file = open(&client, WRITE);
+    does.silent_on_offers.store(true, Ordering::SeqCst);
+    file.write(&[source(0, &vec![1; 1 << 20])]).unwrap();
+    while does.digest_offers.load(Ordering::SeqCst) < u64::from(Settings::default().streams) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    file.write(&[source(0, &[2; 5000])]).unwrap();
+    while does.written_bytes.load(Ordering::SeqCst) < 5000 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Its answer arrives.
+    std::thread::sleep(Duration::from_millis(50));
+    nodes[0].crash();
+    does.silent_on_offers.store(false, Ordering::SeqCst);
+    nodes[0].revive();
+    let mut expected = vec![1; 1 << 20];
+    expected[..5000].fill(2);
+    file.flush().unwrap();
+    let mut bytes = Vec::new();
+    nodes[0].bytes(1, STRIPE_BYTES, &mut bytes);
+    assert!(bytes == expected, "the older write covers the newer");
+    file.detach(1).unwrap();
+}
+
 pub fn reducing(settings: Settings) -> Client {
     reducing_by(settings, Adaptive::fixed(End::Client))
 }
