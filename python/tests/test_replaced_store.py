@@ -19,7 +19,8 @@ def place(tmp_path):
 
 
 def remove(place):
-    # First out of the way: threads of the store may be writing in it, and keep some of the folder there, too.
+    # First out of the way, to a place of its own: threads that are writing in it stay in it, wherever it is, and may keep
+    # some of it there. None makes anything at the old place.
     away = tempfile.mkdtemp(dir=place.parent)
     place.rename(away)
     shutil.rmtree(away, ignore_errors=True)
@@ -27,8 +28,6 @@ def remove(place):
 
 def make_again(place):
     remove(place)
-    # A thread that was about to write when the store went away may make a folder of it once more.
-    shutil.rmtree(place, ignore_errors=True)
     thalweg.create(place)
 
 
