@@ -1,7 +1,9 @@
 """A run on a Dask cluster whose messages are encrypted. SPDX-License-Identifier: Apache-2.0"""
 
 import os
+import socket
 
+import pytest
 from diffusion_tasks import content, read_slowly
 from distributed import Client, LocalCluster
 from distributed.security import Security
@@ -10,6 +12,7 @@ from test_diffusion import events, files  # noqa: F401
 from thalweg.diffusion import Diffusion, File
 from thalweg.diffusion.cache.item import Item
 from thalweg.diffusion.peers.client import PeerFailed, Peers
+from thalweg.diffusion.peers.server import PeerServer
 
 
 def test_a_run_goes_over_tls_and_its_peers_serve_nobody_else(tmp_path, files):  # noqa: F811
@@ -39,6 +42,28 @@ def test_a_run_goes_over_tls_and_its_peers_serve_nobody_else(tmp_path, files):  
         assert not any(has(token, address, files[0], None) for address in addresses), "nothing goes in the clear"
     sources = [source for record in events(folder, "done") for source, _ in record["inputs"]]
     assert sources.count("store") == 12 and sources.count("peer") > 0
+
+
+def test_the_oldest_stranger_goes_when_too_many_come_before_their_handshake(monkeypatch):
+    monkeypatch.setattr("thalweg.diffusion.peers.server._MAX_STRANGERS", 2)
+    monkeypatch.setattr("thalweg.diffusion.peers.server._INTRODUCTION_TIMEOUT_S", 60)
+    security = Security.temporary()
+    tls = security.get_listen_args("worker")["ssl_context"]
+    server = PeerServer("127.0.0.1", "token", lambda key: None, None, tls)
+    host, port = server.address.split(":")
+    asking = Peers("token", tls=security.get_connection_args("worker")["ssl_context"])
+    strangers = [socket.create_connection((host, int(port)), timeout=20) for _ in range(5)]
+    try:
+        assert [stranger.recv(1) for stranger in strangers[:3]] == [b""] * 3
+        # One that shows the token takes nobody's place, and the fourth goes for it.
+        with pytest.raises(PeerFailed, match="does not have it"), asking.ask(server.address, Item("x"), None):
+            pass
+        assert strangers[3].recv(1) == b""
+    finally:
+        asking.close()
+        server.close()
+        for stranger in strangers:
+            stranger.close()
 
 
 def peers(dask_scheduler):

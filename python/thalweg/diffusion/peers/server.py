@@ -67,6 +67,7 @@ class PeerServer:
     def close(self) -> None:
         self._closed = True
         _hang_up(self._socket)
+        self._socket.close()
         with self._mutex:
             connections = [*self._connections, *self._strangers]
         for connection in connections:
@@ -80,50 +81,61 @@ class PeerServer:
     def _accept(self) -> None:
         while not self._closed:
             try:
-                connection, _ = self._socket.accept()
+                accepted, _ = self._socket.accept()
             except OSError:
                 # Closed; or no descriptor is left for now.
                 time.sleep(_POLL_S)
                 continue
+            try:
+                connection = self._wrapped(accepted)
+            except (OSError, ValueError):
+                accepted.close()
+                continue
             with self._mutex:
                 self._strangers[connection] = None
                 oldest = next(iter(self._strangers)) if len(self._strangers) > _MAX_STRANGERS else None
+                if oldest is not None:
+                    # Now, not when its thread comes to it: the next one is to go for the next.
+                    del self._strangers[oldest]
             if oldest is not None:
                 _hang_up(oldest)
             threading.Thread(target=self._attend, args=(connection,), name="thalweg-peer", daemon=True).start()
 
+    def _wrapped(self, connection: socket.socket) -> socket.socket:
+        """What is kept, and hung up, from now on; does not wait for the other side."""
+        if self._tls is None:
+            return connection
+        return self._tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+
     def _attend(self, connection: socket.socket) -> None:
-        stranger = peer = connection
         try:
-            peer = self._admitted(connection)
-            self._converse(peer, self._enter(stranger, peer))
+            self._admit(connection)
+            self._converse(connection, self._enter(connection))
         except (OSError, ValueError):
             # Whoever asks badly, or is gone, finds the connection closed.
             pass
         finally:
             with self._mutex:
-                self._strangers.pop(stranger, None)
-                self._connections.discard(peer)
-            peer.close()
-            stranger.close()
+                self._strangers.pop(connection, None)
+                self._connections.discard(connection)
+            connection.close()
 
-    def _admitted(self, connection: socket.socket) -> socket.socket:
-        """Shows that it holds the token, in time."""
+    def _admit(self, connection: socket.socket) -> None:
+        """Returns when the other side has shown that it holds the token, in time."""
         deadline = time.monotonic() + _INTRODUCTION_TIMEOUT_S
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.settimeout(_INTRODUCTION_TIMEOUT_S)
-        if self._tls is not None:
-            connection = self._tls.wrap_socket(connection, server_side=True)
+        if isinstance(connection, ssl.SSLSocket):
+            connection.do_handshake()
         admit(connection, self._token, deadline)
-        return connection
 
-    def _enter(self, stranger: socket.socket, peer: socket.socket) -> bool:
+    def _enter(self, connection: socket.socket) -> bool:
         """Whether there is room for one more."""
         with self._mutex:
-            self._strangers.pop(stranger, None)
+            self._strangers.pop(connection, None)
             if len(self._connections) >= _MAX_CONNECTIONS:
                 return False
-            self._connections.add(peer)
+            self._connections.add(connection)
             return True
 
     def _converse(self, connection: socket.socket, has_room: bool) -> None:
@@ -169,11 +181,12 @@ def _listen(address: str) -> socket.socket:
 
 
 def _hang_up(connection: socket.socket) -> None:
+    """Wakes the thread that uses it, which closes it."""
     try:
-        connection.shutdown(socket.SHUT_RDWR)
+        # Of one over TLS, too, without a word of TLS.
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
     except OSError:
         pass
-    connection.close()
 
 
 def _send_piece(connection: socket.socket, file: FileIO | TreeReader, start: int, count: int) -> bool:
