@@ -195,6 +195,35 @@ def test_a_live_page_changes_without_closing_what_is_open(browser, page):
     assert browser.evaluate("opened.open && document.title") == "60% · Thalweg run"
 
 
+def test_a_reload_opens_what_was_open_and_writes_nothing_to_the_notebook(browser, page, capfd):
+    events = Events(None, [page.listen])
+    begin(events)
+    go_on(events, 0, 100)
+    browser.view(NARROW)
+    browser.open(page.address)
+    browser.wait_for("document.getElementById('status').textContent.startsWith('Live')")
+    browser.evaluate(
+        """window.before = true;
+        document.querySelectorAll("#failures details")[1].open = true;
+        document.getElementById("inputs").scrollIntoView();"""
+    )
+    for _ in range(3):
+        place = browser.evaluate("document.querySelector('#inputs h2').getBoundingClientRect().top")
+        browser.call("Page.reload")
+        browser.wait_for("!window.before && document.getElementById('status')?.textContent.startsWith('Live')")
+        assert browser.evaluate("[...document.querySelectorAll('#failures details')].map((one) => one.open)") == [
+            False,
+            True,
+        ]
+        browser.wait_for(f"Math.abs(document.querySelector('#inputs h2').getBoundingClientRect().top - {place}) < 60")
+        browser.evaluate("window.before = true")
+        go_on(events, 100, 101)
+    browser.open("about:blank")
+    go_on(events, 101, 200)
+    time.sleep(1.5)
+    assert capfd.readouterr().err == ""
+
+
 SERVE = """
 import sys, time
 from thalweg.diffusion.report.events import Events

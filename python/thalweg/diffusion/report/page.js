@@ -1,9 +1,12 @@
 // The live page: asks for what has changed and changes only that, so that what is open stays open, the page stays where
-// it was scrolled to, and a selection stays. SPDX-License-Identifier: Apache-2.0
+// it was scrolled to, and a selection stays. What is open is opened again when the user reloads the page.
+// SPDX-License-Identifier: Apache-2.0
 "use strict";
 (() => {
   const RETRY_MS = 2000;
   const TIMEOUT_MS = 30000;
+  // Of this run alone: its path is like no other.
+  const OPEN_KEY = `open ${location.pathname}`;
   const status = document.getElementById("status");
   let version = 0;
   let lostAt = null;
@@ -109,5 +112,23 @@
     }
   }
 
+  function rememberOpen() {
+    const keys = [...document.querySelectorAll("details[open][data-key]")].map(keyOf);
+    sessionStorage.setItem(OPEN_KEY, JSON.stringify(keys));
+  }
+
+  function openAgain() {
+    for (const key of JSON.parse(sessionStorage.getItem(OPEN_KEY) || "[]")) {
+      const one = document.querySelector(`details[data-key="${CSS.escape(key)}"]`);
+      if (one) one.open = true;
+    }
+  }
+
+  try {
+    openAgain();
+    addEventListener("pagehide", rememberOpen);
+  } catch {
+    // A browser that keeps nothing for a page.
+  }
   follow();
 })();

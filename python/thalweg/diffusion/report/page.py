@@ -10,9 +10,11 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
+import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from thalweg.diffusion.report.events import Record
@@ -129,6 +131,11 @@ class _Server(ThreadingHTTPServer):
             super().__init__(("127.0.0.1", port), _Handler)
         except OSError as error:
             raise OSError(error.errno, f"the run's page cannot be served at port {port}: {error.strerror}") from None
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A browser that leaves or reloads the page while it is answered is no error, least of all in the user's notebook."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
