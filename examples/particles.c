@@ -5,7 +5,7 @@
  * two outputs), hands those that left the slice to the rank they entered, and writes each species' array collectively
  * to a file of its own. Everything follows from --seed, so that two runs with equal parameters write equal bytes.
  *
- * What moves. A particle that is pushed gets new psi, theta, zeta and v_parallel in all bits; its weight, magnetic
+ * Motion. A particle that is pushed gets new psi, theta, zeta and v_parallel in all bits; its weight, magnetic
  * moment and identity stay. With --moving 1 every particle is pushed in every step, as GTC itself does: then every row
  * changes. With less, only a part of the plasma is active, as in codes with local time steps or a travelling front: a
  * band of flux surfaces that holds this share of the particles and wanders outwards. Particles are loaded, and so
@@ -449,7 +449,7 @@ static void print_total(const options *o, const tally *t, long long first_bytes,
            "\"compute_seconds\": %.6f, \"io_seconds\": %.6f, \"total_seconds\": %.6f}\n",
            t->written_bytes, first_bytes, t->changed_bytes, t->changed_segment_bytes, t->crossed, o->steps, ranks,
            o->moving, t->compute_seconds, t->io_seconds, seconds);
-    fflush(stdout); /* before MPI_Finalize: whoever reads along can tell what still goes on after the last step */
+    fflush(stdout); /* before MPI_Finalize: a reader of the output then sees what still goes on after the last step */
 }
 
 int main(int argc, char **argv) {

@@ -1,4 +1,4 @@
-//! The layouts of `format` that stand alone. What is read must be written as something that reads the same.
+//! The layouts of `format` that stand alone. Decoded values must encode to bytes that decode to the same.
 
 use format::{Attributes, JournalRecord, Page, Reader, Root, Settings, SnapshotEntry, SnapshotRecord, Writer};
 

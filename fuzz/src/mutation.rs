@@ -1,6 +1,6 @@
 //! Fuzzing without a fuzzer: golden files, mutated as a seed says, given to a target one after the other.
 //!
-//! Included by the tests of the crates. What makes a target panic is printed with its number; so is the most memory a
+//! Included by the tests of the crates. An input that makes a target panic is printed with its number; so is the most memory a
 //! target took for one input, when that is above its limit.
 
 use std::alloc::{GlobalAlloc, Layout, System};

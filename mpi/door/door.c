@@ -1,6 +1,6 @@
 /* door.c — libthalweg_door.so: the only library in LD_PRELOAD, harmless in any process.
  *
- * Until a program names a file SD:…, every slot holds the MPI's own function, except open and delete, which look at the
+ * Until a program names a file SD:…, every slot holds the MPI's own function, except open and delete, which check the
  * name's first three letters. The first SD: name loads the binding beside this library and puts its wrappers into the
  * slots. If that fails, one line on stderr says why, and only that open fails.
  *

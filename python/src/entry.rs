@@ -1,4 +1,4 @@
-//! What a name points to, as it was when it was asked for: reading by it gives one version's bytes, whatever is
+//! The target of a name, as it was at the request: reading by it gives one version's bytes, whatever is
 //! committed meanwhile.
 
 use catalog::{FileEntry, Version};

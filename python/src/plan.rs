@@ -1,4 +1,4 @@
-//! The plan of a run of data diffusion as Python sees it: names and numbers in, orders out. What it does is in
+//! The plan of a run of data diffusion as Python sees it: names and numbers in, orders out. Its logic is in
 //! `diffusion`.
 
 use diffusion::{Accesses, Attempt, Order, Settings};

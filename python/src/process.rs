@@ -1,4 +1,4 @@
-//! What belongs to the process that made it: threads, sockets, locks and SQLite connections do not survive a fork.
+//! State that belongs to the process that made it: threads, sockets, locks and SQLite connections do not survive a fork.
 
 use std::mem::ManuallyDrop;
 

@@ -148,7 +148,7 @@ impl Store {
         objects.collect()
     }
 
-    /// What lies in a directory, or all below it, in the order of the bytes of the paths.
+    /// The entries of a directory, or all below it, in the order of the bytes of the paths.
     fn list(&self, py: Python<'_>, directory: &[u8], recursive: bool) -> PyResult<Vec<Entry>> {
         let (repository, directory) = (self.repository()?, parse(directory)?);
         let mut listed = Vec::new();

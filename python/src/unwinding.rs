@@ -1,7 +1,7 @@
 //! Whether what is being released now was left by an exception.
 //!
 //! A file that a function holds when an exception leaves it lives on in the function's frame, which the exception's
-//! traceback holds. It is released with these, when the exception was handled and nothing tells of it any more but the
+//! traceback holds. It is released with these, when the exception was handled and nothing refers to it any more but the
 //! stack: below us on it the interpreter is deallocating a traceback. Two ways leave no such mark there: a cycle of
 //! garbage, of which the collector may clear the file first, and more than fifty calls, as the interpreter puts off what it
 //! finds that deep.
@@ -43,7 +43,7 @@ fn releasing(py: Python) -> PyResult<Vec<usize>> {
         // SAFETY: a type, and slots that every version has.
         let addresses = slots.iter().map(|&slot| unsafe { ffi::PyType_GetSlot(kind.as_type_ptr(), slot) as usize });
         let addresses = addresses.filter(|address| *address != 0).collect();
-        // Before 3.10 slots of the interpreter's own types are not told.
+        // Before 3.10 slots of the interpreter's own types are not reported.
         drop(PyErr::take(py));
         Ok(addresses)
     };

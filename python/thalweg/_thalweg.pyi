@@ -13,7 +13,7 @@ def create(directory: str | os.PathLike[str]) -> None:
 
 @final
 class Entry:
-    """What a name points to, as it was when it was asked for."""
+    """The target of a name, as it was at the request."""
 
     @property
     def path(self) -> bytes: ...
@@ -142,7 +142,7 @@ class RecallOrder:
 
 @final
 class Plan:
-    """What each worker of a run does next; used by one thread at a time. Times are seconds since the run began; workers,
+    """Plans what each worker of a run does next; used by one thread at a time. Times are seconds since the run began; workers,
     items and tasks are numbered from 0 as they come."""
 
     def __new__(

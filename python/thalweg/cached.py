@@ -25,7 +25,7 @@ BLOCK_BYTES = 4 << 20
 
 # Asked for at once when neighbouring blocks are missing.
 _MAX_BLOCKS = 8
-# How often a file that changes while it is fetched is looked at again.
+# How often a file that changes while it is fetched is read again.
 _ATTEMPTS = 5
 _THREADS = 8
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from thalweg._thalweg import Store
 from thalweg.url import SCHEME
 
-# What nodes get to end this process's sessions when it exits: one that is gone would be tried for 15 s.
+# Time that nodes get to end this process's sessions when it exits: one that is gone would be tried for 15 s.
 _EXIT_TIMEOUT_S = 1.0
 
 # Garbage is collected anywhere, also in the midst of what follows, and stores files that were never closed: so locks are
@@ -95,7 +95,7 @@ def check_writable(location: Location, path: str) -> None:
 
 
 def _settings_of(location: Location) -> _Settings | None:
-    """Returns what tells the store in a directory from another that is made there later, if that is known."""
+    """Returns an identity of the store in a directory, unlike that of another made there later, if that is known."""
     if location.address.startswith(SCHEME):
         return None
     try:

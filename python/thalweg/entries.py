@@ -1,4 +1,4 @@
-"""What paths lead to in a store, and what of it is read. SPDX-License-Identifier: Apache-2.0"""
+"""The targets of paths in a store, and the ranges read of them. SPDX-License-Identifier: Apache-2.0"""
 
 from __future__ import annotations
 

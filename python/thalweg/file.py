@@ -71,7 +71,7 @@ class ThalwegFile(AbstractBufferedFile):  # type: ignore[misc]
 
 
 class _FileBeingWritten(io.BufferedIOBase):
-    """What files being written have in common. All that must outlive them is in their upload."""
+    """The common base of files being written. All that must outlive them is in their upload."""
 
     mode: str
     _upload: Upload
@@ -169,7 +169,7 @@ class WrittenFile(_FileBeingWritten):
 
 class ScratchFile(_FileBeingWritten):
     """A file of a store opened with `r+b`, `w+b` or `x+b`: read and written anywhere, in a temporary file on this
-    machine's disk ($TMPDIR) that goes into the store when it is closed. What the store has of it already takes no room
+    machine's disk ($TMPDIR) that goes into the store when it is closed. The part that the store has already takes no room
     there a second time.
 
     Examples

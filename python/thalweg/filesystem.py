@@ -158,7 +158,7 @@ class ThalwegFileSystem(Listing):
 
         Returns
         -------
-        A file object. What was written is stored when the file is closed, or collected without having been closed; when its
+        A file object. Written data are stored when the file is closed, or collected without having been closed; when its
         `with` block is left by an exception, nothing is.
 
         Examples
@@ -551,7 +551,7 @@ class ThalwegFileSystem(Listing):
     def _remove(self, paths: list[str], recursive: bool) -> None:
         paths = list(dict.fromkeys(paths))
         if recursive:
-            # What goes along with a directory above it is not there any more when its turn comes.
+            # An entry that went with a directory above it is not there any more when its turn comes.
             chosen = set(paths)
             paths = [one for one in paths if not above(one) & chosen]
         with using(self.location) as store:

@@ -1,7 +1,7 @@
 """Whether a file is closed because the block of a `with` statement raised.
 
-What `with gzip.open(fs.open(p, "wb"), "wb")` leaves is closed by `gzip`, which does not tell the file why. The user's frame
-tells it: the interpreter stands at the instruction there that calls `__exit__` for an exception.
+After `with gzip.open(fs.open(p, "wb"), "wb")` `gzip` closes the file, without a reason for it. The user's frame
+has the reason: the interpreter stands at the instruction there that calls `__exit__` for an exception.
 SPDX-License-Identifier: Apache-2.0
 """
 

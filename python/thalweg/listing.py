@@ -1,4 +1,4 @@
-"""What is in a store: names, sizes, times and versions. SPDX-License-Identifier: Apache-2.0"""
+"""The listing of a store: names, sizes, times and versions. SPDX-License-Identifier: Apache-2.0"""
 
 from __future__ import annotations
 

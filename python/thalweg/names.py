@@ -72,7 +72,7 @@ class LiteralNames(AbstractFileSystem):  # type: ignore[misc]
     def _paired(
         self, source: str, target: str, is_directory: bool, recursive: bool, maxdepth: int | None
     ) -> tuple[list[str], list[str]]:
-        """What is copied from a path with glob characters, and where to: fsspec takes such a path for a pattern."""
+        """The sources and destinations of a copy from a path with glob characters: fsspec takes such a path for a pattern."""
         root = self._strip_protocol(source)
         if target.endswith("/") or (is_directory and not source.endswith("/")):
             target = f"{target.rstrip('/')}/{root.rsplit('/', 1)[-1]}"

@@ -1,4 +1,4 @@
-"""What an open file reads ahead: nothing of a file read here and there, more and more of one read from start to end.
+"""Read-ahead of an open file: nothing of a file read here and there, more and more of one read from start to end.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # Mode, uid, gid, and the time of the last change (ns since 1970).
 Owner = tuple[int, int, int, int]
-# What becomes of a file that has the name already: a new version of it, an error, or a new version with this behind it.
+# The treatment of a file that has the name already: a new version of it, an error, or a new version with this behind it.
 WriteMode = Literal["replace", "create", "append"]
 CommitEntry = tuple[bytes, Owner, WriteMode, Draft]
 

@@ -65,7 +65,7 @@ int main(int argc, char **argv) {
         write_slab(file, step);
         int synced = MPI_File_sync(file);
         CHECK(synced == MPI_SUCCESS, "sync: %s", text_of(synced));
-        /* What a sync that failed left is not promised to anybody. */
+        /* After a failed sync no content is guaranteed. */
         MPI_Allreduce(MPI_IN_PLACE, &synced, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
         if (synced != MPI_SUCCESS) break;
         note("synced", step);

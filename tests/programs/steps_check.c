@@ -13,7 +13,7 @@
 static int64_t file_bytes;
 static unsigned char *content;
 
-/* What may stand at a place: of the last synced step that wrote it, or of a step under way. */
+/* The content allowed at a place: of the last synced step that wrote it, or of a step under way. */
 static int may_be(unsigned char byte, int64_t at, int ranks, int synced, int started) {
     if (at < area_bytes(ranks)) {
         if (synced == 0 && byte == 0) return 1;

@@ -14,10 +14,10 @@ pub const PING: u8 = b'p';
 pub const FLOOD: u8 = b'f';
 /// Asks how many datagrams of the last flood came, in which time.
 pub const COUNT: u8 = b'c';
-/// What a stream's receiver leaves out at its beginning: slow start is not the link's rate.
+/// A stream's receiver leaves this much out at its beginning: slow start is not the link's rate.
 pub const WARM_UP: Duration = Duration::from_secs(5);
 
-/// What comes while this process waits for a processor is not lost on the link.
+/// Packets that arrive while this process waits for a processor are not lost on the link.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
 /// Time since the machine started, the same in every process.

@@ -17,7 +17,7 @@ use crate::tun::Tun;
 /// Packets are taken and delivered this often, not each alone, which would cost twice the processor time; it makes each
 /// early or late by at most half of it, and taken in late by as much.
 const ROUND: Duration = Duration::from_micros(250);
-/// More than any packet that an interface may be told to send.
+/// More than any packet that an interface may be configured to send.
 const PACKET_BYTES: usize = 65536;
 /// Read from an interface before others have their turn.
 const PACKETS_AT_ONCE: usize = 64;

@@ -1,4 +1,4 @@
-//! What a link is like, as words: `delay-ms=90`, or `delay-ms=80,100` where the two directions differ (near to far
+//! Parses the properties of a link: `delay-ms=90`, or `delay-ms=80,100` where the two directions differ (near to far
 //! first). The same words begin a link and change it while it runs.
 
 use std::time::Duration;

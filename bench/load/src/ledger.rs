@@ -1,5 +1,5 @@
-//! What was moved when, and how long requests took. Times are from the plan's beginning. Shared by all clients: a cell
-//! is an atomic sum, so nobody waits for another.
+//! Bytes moved by time, and how long requests took. Times are from the plan's beginning. Shared by all clients: a cell
+//! is an atomic sum, so no thread waits for another.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

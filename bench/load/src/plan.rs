@@ -1,4 +1,4 @@
-//! What is to be done, as `bench/gate` writes it down. An application is one or more parts; a part keeps `outstanding`
+//! The plan of a run, as `bench/gate` writes it. An application is one or more parts; a part keeps `outstanding`
 //! requests of one size under way while it is on.
 
 use std::net::SocketAddr;
@@ -42,7 +42,7 @@ pub struct Part {
     /// (begin, end) on the plan's clock in ms when the part is on; none: always.
     #[serde(default)]
     pub periods_ms: Vec<(u64, u64)>,
-    /// What a client waits after each answer.
+    /// The pause of a client after each answer.
     #[serde(default)]
     pub pause_ms: u64,
 }

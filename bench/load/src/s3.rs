@@ -54,7 +54,7 @@ enum State {
     Done,
 }
 
-/// What all clients work with.
+/// The state that all clients share.
 struct IoContext<'a> {
     poll: OwnedFd,
     length: Duration,
@@ -207,7 +207,7 @@ impl Client<'_> {
                 }
                 Ok(Step::Again)
             }
-            // Not connected yet is told in the same way by a socket that does not block.
+            // A nonblocking socket that is not connected yet returns the same error.
             Err(Errno::AGAIN | Errno::NOTCONN) => Ok(Step::Blocked),
             Err(error) => Err(error).context("send"),
         }

@@ -1,7 +1,7 @@
 //! The guarantees every engine of the catalog must keep: those of [`Names`] and [`LocalCatalog`], each as one function.
 //!
-//! An engine begins by passing [`suite`]. Each promise gets an empty catalog and a clock that stands still
-//! until the promise moves it.
+//! An engine begins by passing [`suite`]. Each check gets an empty catalog and a clock that stands still
+//! until the check moves it.
 
 mod collection;
 mod commits;
@@ -22,34 +22,34 @@ use format::{
 
 use crate::{Clock, Commit, Committed, LocalCatalog, Purpose, Result};
 
-/// Runs every promise on a catalog of its own; panics on the first that is broken, after naming it.
+/// Runs every check on a catalog of its own; panics on the first that fails, after naming it.
 pub fn suite(make: impl Fn(Clock) -> Arc<dyn LocalCatalog>) {
     let themes = [
-        sessions::PROMISES,
-        containers::PROMISES,
-        commits::PROMISES,
-        names::PROMISES,
-        listing::PROMISES,
-        journal::PROMISES,
-        path_sessions::PROMISES,
-        collection::PROMISES,
+        sessions::CHECKS,
+        containers::CHECKS,
+        commits::CHECKS,
+        names::CHECKS,
+        listing::CHECKS,
+        journal::CHECKS,
+        path_sessions::CHECKS,
+        collection::CHECKS,
     ];
-    for (promise, check) in themes.into_iter().flatten() {
-        eprintln!("promise: {promise}");
+    for (name, check) in themes.into_iter().flatten() {
+        eprintln!("check: {name}");
         check(&Fixture::new(&make));
     }
 }
 
-/// A promise: its name and the function that checks it.
-type Promise = (&'static str, fn(&Fixture));
+/// A check: its name and its function.
+type Check = (&'static str, fn(&Fixture));
 
-/// Names each promise as its function is named.
-macro_rules! promises {
+/// Names each check after its function.
+macro_rules! checks {
     ($($name:ident),+ $(,)?) => {
-        pub(super) const PROMISES: &[super::Promise] = &[$((stringify!($name), $name)),+];
+        pub(super) const CHECKS: &[super::Check] = &[$((stringify!($name), $name)),+];
     };
 }
-use promises;
+use checks;
 
 /// No lease of this length expires by itself: the clock stands still.
 const LEASE_MS: u64 = 1000;

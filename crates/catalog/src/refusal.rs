@@ -1,4 +1,4 @@
-//! Reasons for refusing a change. One list, so that all engines use the same, and callers near and far can tell them
+//! Reasons for refusing a change. One list, so that all engines use the same, and callers near and far can distinguish them
 //! apart.
 
 use std::fmt;

@@ -99,7 +99,7 @@ impl SqliteCatalog {
         SqliteCatalog { is_draft: true, ..self }
     }
 
-    /// Records leases and sessions on a full disk too, in the room of a reserve: readers need them, and so does whoever
+    /// Records leases and sessions on a full disk too, in the room of a reserve: readers need them, and so does a process that
     /// makes room.
     pub fn with_reserve(self, give_up_reserve: ReserveSource) -> Self {
         SqliteCatalog { give_up_reserve: Some(give_up_reserve), ..self }

@@ -67,9 +67,9 @@ impl Location {
     }
 
     /// Refuses the root, which is there as long as its store.
-    pub fn refuse_root(&self, deed: &str) -> anyhow::Result<()> {
+    pub fn refuse_root(&self, action: &str) -> anyhow::Result<()> {
         if self.path.is_root() {
-            misuse!("{self}: the root of a store cannot be {deed}; name what lies in it");
+            misuse!("{self}: the root of a store cannot be {action}; name what lies in it");
         }
         Ok(())
     }

@@ -43,7 +43,7 @@ static WAITING: AtomicUsize = AtomicUsize::new(0);
 /// How a server logs.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct LogArguments {
-    /// What is logged on standard error: error, warn, info or debug. Default: $THALWEG_LOG, or warn for a node, info for a
+    /// Log level on standard error: error, warn, info or debug. Default: $THALWEG_LOG, or warn for a node, info for a
     /// gate
     #[arg(long, value_name = "LEVEL")]
     log: Option<String>,
@@ -285,7 +285,7 @@ mod tests {
         impl tracing::callsite::Callsite for Location {
             fn set_interest(&self, _: tracing::subscriber::Interest) {}
             fn metadata(&self) -> &Metadata<'_> {
-                unreachable!("nobody asks a place of this test")
+                unreachable!("this test needs no place")
             }
         }
         static PLACE: Location = Location;

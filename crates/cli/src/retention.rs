@@ -118,7 +118,7 @@ mod tests {
         let dropped = |rules: &str| rules.parse::<Retention>().unwrap().dropped(&versions, 10 * DAY_NS);
         assert_eq!(dropped("last=1"), [1, 2]);
         assert_eq!(dropped("last=2"), [1]);
-        assert_eq!(dropped("within=6d"), [1, 2, 3], "this rule looks at the age alone");
+        assert_eq!(dropped("within=6d"), [1, 2, 3], "this rule checks the age alone");
         assert_eq!(dropped("within=1s"), [1, 2, 3, 4]);
     }
 

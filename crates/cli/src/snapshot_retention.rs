@@ -12,7 +12,7 @@ use crate::retention::span_ns;
 const HOUR_S: i64 = 3600;
 const DAY_S: i64 = 86_400;
 
-/// What the rules look at.
+/// The properties of a snapshot that the rules read.
 #[derive(Clone, Copy)]
 pub struct Candidate<'a> {
     pub taken: FileTime,

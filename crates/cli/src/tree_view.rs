@@ -128,7 +128,7 @@ impl<'a> TreeView<'a> {
     }
 }
 
-/// What lies below a directory, name by name in byte order.
+/// The names below a directory, in byte order.
 pub struct Below<'a> {
     view: &'a TreeView<'a>,
     directory: &'a StorePath,

@@ -23,7 +23,7 @@ const BOUNDARY_MASK: u64 = 63;
 /// It ends here in any case (bytes).
 const MAX_LISTING_SEGMENT_BYTES: usize = 256 << 10;
 
-/// What is known of a snapshot without reading it.
+/// The facts of a snapshot that are known without reading it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct SnapshotRecord {
     /// The machine whose files were put.

@@ -40,7 +40,7 @@ impl Exposition {
         self.sample(name, &[], value);
     }
 
-    /// What every server says of its process.
+    /// The metrics of every server about its process.
     pub fn process(&mut self, up_s: f64, process: Process) {
         self.single("up_seconds", "gauge", "Time since the server began.", up_s);
         self.single("cpu_seconds_total", "counter", "Processor time of the process.", process.cpu.as_secs_f64());

@@ -1,4 +1,4 @@
-//! What a server shows of itself at its metrics address: `/metrics` for Prometheus, `/health`, and a live page at `/`.
+//! The pages of a server at its metrics address: `/metrics` for Prometheus, `/health`, and a live page at `/`.
 //!
 //! The node and the gate use it. Each says what it counts; here is how that is written (`exposition.rs`, `view.rs`), what
 //! it was over the last minutes (`history.rs`), and the web server (`server.rs`), which must never matter to the data.

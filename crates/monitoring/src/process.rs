@@ -1,4 +1,4 @@
-//! What the process itself uses, as Linux tells it.
+//! The process's own use of processor and memory, as Linux reports it.
 
 use std::fs;
 use std::time::Duration;

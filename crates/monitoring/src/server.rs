@@ -1,7 +1,7 @@
 //! A web server for a few small pages: GET or HEAD, one request a connection.
 //!
 //! It is for monitoring alone and must never matter to the data: it takes few connections at once, reads little, and
-//! waits for nobody long.
+//! waits for no client long.
 
 use std::cell::Cell;
 use std::io;
@@ -109,7 +109,7 @@ pub async fn serve(listener: TcpListener, monitored: Rc<dyn Monitored>) {
     }
 }
 
-/// The page runs its own script only, asks only its own server, and is shown in nobody else's.
+/// The page runs its own script only, asks only its own server, and is shown in no other site's.
 const SAFETY: &str = "Content-Security-Policy: default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
                       connect-src 'self'; img-src data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'\r\n\
                       X-Content-Type-Options: nosniff\r\n";
@@ -135,7 +135,7 @@ async fn answer(mut stream: TcpStream, monitored: &dyn Monitored) -> io::Result<
     let answer = respond(&request, monitored);
     stream.write_all(answer.as_bytes()).await?;
     stream.shutdown().await?;
-    // What the client may still send is read, so that closing does not reset what it has not read yet.
+    // Reads what the client may still send, so that closing does not reset what it has not read yet.
     let mut rest = [0; 1024];
     while stream.read(&mut rest).await? > 0 {}
     Ok(())

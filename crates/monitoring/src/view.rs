@@ -1,4 +1,4 @@
-//! What the live page shows, as JSON: facts, plots and tables. The page (`page.html`) knows how each kind of value looks,
+//! The content of the live page, as JSON: facts, plots and tables. The page (`page.html`) knows how each kind of value looks,
 //! and nothing of the server it stands for.
 
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ pub struct Plot {
 }
 
 pub struct View {
-    /// What kind of server, and where it listens.
+    /// The kind of server, and its address.
     pub title: String,
     pub health: Health,
     pub facts: Vec<(&'static str, Kind, Cell)>,

@@ -1,4 +1,4 @@
-//! How to compress a block, from a cheap look at it.
+//! How to compress a block, from a cheap probe of it.
 //!
 //! Two looks: the probe, which incompressible data must pass at the speed of a sum, and, for the rest, trials on
 //! a sample. The thresholds were set on arrays, text, programs and archives (`segment`'s example `speed` measures
@@ -13,7 +13,7 @@ pub enum Compression {
     Zstd { level: i8 },
 }
 
-/// The result of a cheap look at a block.
+/// The result of a cheap probe of a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Probe {
     /// How often two bytes drawn from the block are equal, relative to random bytes: 1 for those, 256 for a constant.

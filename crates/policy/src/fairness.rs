@@ -56,7 +56,7 @@ pub struct Request {
     /// The value of the server's work, in bytes, with the cost of an operation by itself. 0 counts as 1, more than 64
     /// GiB as that.
     pub cost_bytes: u64,
-    /// When it should be complete. `None`: within what its stream, application or group was promised, if anything.
+    /// When it should be complete. `None`: within the deadline of its stream, application or group, if it has one.
     pub deadline: Option<Time>,
     pub completion: Completion,
 }

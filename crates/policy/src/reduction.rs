@@ -45,10 +45,10 @@ pub struct Conditions {
     pub encoded_share: f64,
 }
 
-/// The client must promise at least this: estimates are rough, and the program's cores are dear.
+/// The predicted gain of the client must be at least this: estimates are rough, and the program's cores are dear.
 const MIN_GAIN: f64 = 1.1;
 
-/// The baseline is a fixed choice; `Auto` leaves the node only when the model promises a clear gain.
+/// The baseline is a fixed choice; `Auto` leaves the node only when the model predicts a clear gain.
 pub fn choose(choice: Choice, conditions: &Conditions) -> End {
     match choice {
         Choice::Node => End::Node,
@@ -59,7 +59,7 @@ pub fn choose(choice: Choice, conditions: &Conditions) -> End {
 }
 
 impl Conditions {
-    /// What is assumed where nothing was measured: a link and a node that are never in the way, rates of one core of
+    /// The assumptions where nothing was measured: a link and a node that are never in the way, rates of one core of
     /// 2026, and of the data the lower end of what is published of simulations' output.
     pub const UNKNOWN: Conditions = Conditions {
         link_bytes_per_s: 1e12,

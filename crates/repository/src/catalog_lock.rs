@@ -23,7 +23,7 @@ impl CatalogLock {
     /// Shares the lock with all that use the store. An error while its catalog is being rebuilt.
     pub fn share(path: &Path, settings: &Settings, access: Access) -> Result<Option<Self>> {
         let file = lock_file(path, settings);
-        // A writer closes the file to others: whoever may read it may lock it.
+        // A writer closes the file to others: every reader of it may lock it.
         let made = matches!(access, Access::Write | Access::Remove).then(|| make(path, settings));
         let opened = match made {
             Some(Err(source)) if source.kind() != ErrorKind::InvalidInput => None,

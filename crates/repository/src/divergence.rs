@@ -37,7 +37,7 @@ pub(crate) fn newer_records(path: &Path, settings: &Settings, catalog: &SqliteCa
 
 /// Returns why a file is no container of the number that it bears, by its own header, where that says so.
 pub(crate) fn stray(containers: &LocalStore, number: ContainerId) -> Option<String> {
-    // What cannot be read is reported as such.
+    // Unreadable names are reported as such.
     let header = containers.foreign_header(number).ok()??;
     Some(format!(
         "this is container {} of store {}, copied under another number, and nothing here needs it: move it away",

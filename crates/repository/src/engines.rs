@@ -258,7 +258,7 @@ pub(crate) fn unsoundness(path: &Path, settings: &Settings, catalog: &SqliteCata
     }
 }
 
-/// Refuses to write where the next containers would get numbers of files that somebody copied there.
+/// Refuses to write where the next containers would get numbers of files that were copied there.
 fn refuse_strays(path: &Path, settings: &Settings, catalog: &SqliteCatalog) -> Result<()> {
     let strays = unknown_files(path, settings, catalog)?;
     let stray = strays.into_iter().find_map(|(number, stray)| Some((number, stray?)));

@@ -279,7 +279,7 @@ impl<T> Draft<'_, T> {
 
 impl<T> Drop for Packer<'_, T> {
     fn drop(&mut self) {
-        // Its claims are released below; whether it was stored matters to nobody any more.
+        // Its claims are released below; whether it was stored does not matter any more.
         let _ = self.thread.as_mut().and_then(BatchThread::take_back);
         self.repository.store.release(self.claim_owner);
     }

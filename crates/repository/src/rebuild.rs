@@ -158,7 +158,7 @@ fn would_lose(path: &Path, old: &OldCatalog) -> Error {
         false => "",
     };
     let why = format!(
-        "the journal in the containers is damaged, and a catalog made from it would lack {} that the present one has \
+        "the journal in the containers is damaged, and a catalog made from it would miss {} that the present one has \
          ({}{more}); nothing was changed; {repair}`thalweg verify --rebuild-catalog --force` makes one without them, and \
          keeps the present one as catalog.sqlite.old",
         if old.lost.len() == 1 {

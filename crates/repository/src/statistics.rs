@@ -89,7 +89,7 @@ pub fn store_statistics(repository: &Repository) -> Result<StoreFigures> {
     Ok(figures)
 }
 
-/// What snapshots keep.
+/// The bytes that snapshots keep.
 #[derive(Default)]
 struct KeptContents {
     walked: PageSet,

@@ -347,7 +347,7 @@ struct VersionCheck<'a> {
     repository: &'a Repository,
     data: bool,
     lost: &'a LostSegments,
-    /// What whole versions have: of snapshots, which share nearly all of it, only the rest is checked.
+    /// The counts of whole versions: of snapshots, which share nearly all of it, only the rest is checked.
     checked: LiveBitmap,
     has_snapshots: bool,
     snapshots: SnapshotDirectory,

@@ -19,7 +19,7 @@ use crate::workload::Workload;
 pub struct Settings {
     pub testbed: Testbed,
     pub rule: Rule,
-    /// Waiting tasks a decision looks at; the rule's own when `None`.
+    /// Waiting tasks a decision examines; the rule's own when `None`.
     pub window: Option<usize>,
     pub eviction: Eviction,
     pub provisioning: Provisioning,
@@ -44,7 +44,7 @@ impl Settings {
 
 /// Runs the workload to its last task's end.
 pub fn simulate(workload: &Workload, settings: &Settings) -> Report {
-    assert!(settings.testbed.slots() > 0, "somebody must do the work");
+    assert!(settings.testbed.slots() > 0, "a run needs slots");
     let mut run = Run::new(workload, settings);
     run.begin();
     while run.measures.ended_tasks() < workload.len() {

@@ -19,7 +19,7 @@ pub use trace::{TraceError, trace};
 
 use policy::cache::ItemId;
 
-/// The longest time a workload may name: a run looks at every second.
+/// The longest time a workload may name: a run computes every second.
 pub const MAX_SECONDS: f64 = 1e7;
 
 /// Files and tasks; tasks in the order they are submitted.

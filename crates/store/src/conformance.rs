@@ -163,7 +163,7 @@ fn a_claim_is_seen_by_others_until_it_is_put(store: &dyn SegmentStore) {
     assert_eq!(store.missing(ALICE, &asked).unwrap(), [Answer::Send]);
     assert_eq!(store.missing(BOB, &asked).unwrap(), [Answer::Claimed]);
     let own = store.await_claims(ALICE, &asked).unwrap();
-    assert_eq!(own, [Answer::Claimed], "nobody waits for himself");
+    assert_eq!(own, [Answer::Claimed], "no owner waits for itself");
     let run = store.put(ALICE, &block(&[(1, 10)])).unwrap();
     let had = Answer::Have(SegmentAddress::new(run.container, run.first));
     assert_eq!(store.missing(BOB, &asked).unwrap(), [had]);

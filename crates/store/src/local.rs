@@ -3,10 +3,10 @@
 //!
 //! Locks, in the order they may be taken: `turn` (the right to write parts), `sealing` or `opening`, then `writing`
 //! (data being written), then `claims`. Only the first three may be held while the disk or the catalog works. After a
-//! failed write or sync nothing more is accepted: memory may have the only copy of some segments. A write for lack of
+//! failed write or sync nothing more is accepted: memory may have the only copy of some segments. A write for want of
 //! room is no such failure: it ends its container only (`full_disk.rs`).
 //!
-//! What all threads share ([`Shared`]) has its steps in a file each, in the order of a segment's life: `lookup.rs`,
+//! The shared state of all threads ([`Shared`]) has its steps in a file each, in the order of a segment's life: `lookup.rs`,
 //! `writing.rs`, `durability.rs`, `reading.rs`, `damage.rs`, `rewriting.rs`. They lock in the order above.
 
 mod background_merge;
@@ -226,7 +226,7 @@ impl LocalStore {
         self.shared.record(lost);
     }
 
-    /// Lets copies that are durable stand in for lost segments, whose fingerprints the copies tell.
+    /// Uses durable copies in place of lost segments, whose fingerprints the copies have.
     pub fn heal(&self, found: &[(LostSegment, SegmentAddress)]) {
         self.shared.record_healed(found);
     }

@@ -250,7 +250,7 @@ fn a_container_that_found_no_room_is_closed_with_what_is_in_its_file() {
     faulty.fail_next();
     assert!(matches!(store.make_durable(), Err(Error::Full { .. })));
     assert!(registrar.is_truncated(kept.container));
-    // What was dropped is asked for again, and no read of it passes for damage.
+    // Dropped segments are asked for again, and no read of one passes for damage.
     assert_eq!(store.missing(ME, &[fingerprint(2), fingerprint(3)]).unwrap(), [Answer::Send; 2]);
     assert!(matches!(store.get(dropped), Err(Error::Full { .. })));
     assert!(matches!(store.entries(dropped), Err(Error::Full { .. })));

@@ -151,7 +151,7 @@ impl Connection {
             return true;
         }
         let timeout = Timespec { tv_sec: timeout.as_secs() as i64, tv_nsec: timeout.subsec_nanos().into() };
-        // What cannot be waited for is received, which tells why.
+        // A connection that cannot be waited for is read from, which returns the reason.
         !matches!(poll(&mut [PollFd::new(&self.stream, PollFlags::IN)], Some(&timeout)), Ok(0))
     }
 

@@ -45,7 +45,7 @@ pub(crate) struct Handshake {
     is_proved: bool,
 }
 
-/// What to do after a message of the node.
+/// The action after a message of the node.
 pub(crate) enum Step {
     Wait,
     Send(Request),
@@ -132,7 +132,7 @@ impl Handshake {
 
     fn check(&mut self, proof: &[u8; 32]) -> Result<()> {
         let (Some(secret), Some((of_node, of_client))) = (&self.secret, &self.nonces) else {
-            return Err(self.refused("the node proves a secret that nobody asked for"));
+            return Err(self.refused("the node proves a secret that was not asked for"));
         };
         self.is_proved = secret.proves(proof, Role::Node, of_node, of_client, &self.hello);
         if !self.is_proved {

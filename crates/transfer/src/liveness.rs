@@ -1,4 +1,4 @@
-//! What a client knows of a node by what arrives from it: that it lives, and that it gets on.
+//! Tracks, by what arrives from a node, that it lives and that it makes progress.
 //!
 //! A node that holds its clients back, or works long for them, sends Alive; its `progress` changes whenever the node has
 //! done some of the work that clients wait for. Time is passed in, and nothing is done about it here.

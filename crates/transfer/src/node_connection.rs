@@ -2,7 +2,7 @@
 //! in both directions, and what arrives of the node's liveness.
 //!
 //! It never waits but in [`NodeConnection::wait`]. A command's thread waits there for its one connection; an I/O thread of
-//! a program polls many. What is asked, and what is asked again after a break, is theirs.
+//! a program polls many. Requests, and repeating them after a break, are theirs.
 
 mod receive_buffer;
 mod send_buffer;
@@ -75,7 +75,7 @@ pub(crate) struct HandshakeTimeouts {
     pub welcome: Duration,
 }
 
-/// What a node has sent. Its heartbeats only count for [`NodeConnection::liveness`].
+/// A message of a node. Its heartbeats only count for [`NodeConnection::liveness`].
 #[expect(clippy::large_enum_variant, reason = "an event is handled where it is made, and none is kept")]
 pub(crate) enum Event {
     /// The end of the handshake: the text of the store's settings, and the node process's number.
@@ -90,7 +90,7 @@ pub(crate) enum Disconnect {
     Broken(String),
     /// The node takes no client now, in its own words.
     Busy(String),
-    /// What arrived is not what a node sends.
+    /// The bytes that arrived are not a message of a node.
     Misunderstood(format::Error),
     /// The node refuses this process, or this process the node, and will again.
     Refused(Error),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Slower than this, signs of life would be late behind data (bytes per second).
 pub const MIN_RATE: u64 = 64 << 10;
-/// What a bucket holds.
+/// The capacity of a bucket.
 const BURST: Duration = Duration::from_millis(200);
 const MIN_STEP_BYTES: usize = 4 << 10;
 
@@ -62,7 +62,7 @@ impl TokenBucket {
         TokenBucket { rate: rate.max(1), paid_until: Mutex::new(None) }
     }
 
-    /// What a quarter of the bucket holds.
+    /// A quarter of the capacity.
     fn step_bytes(&self) -> usize {
         let burst = (self.rate as f64 * BURST.as_secs_f64() / 4.0) as usize;
         burst.max(MIN_STEP_BYTES)

@@ -120,7 +120,7 @@ fn parts(address: &str) -> Result<(&str, u16)> {
     Ok((host.trim_start_matches('[').trim_end_matches(']'), port))
 }
 
-/// Calls `getaddrinfo` itself for its error number: the standard library does not tell an unknown name from a resolver
+/// Calls `getaddrinfo` itself for its error number: the standard library does not distinguish an unknown name from a resolver
 /// out of reach.
 fn ask(host: &str, port: u16) -> Resolved {
     let Ok(name) = std::ffi::CString::new(host) else {

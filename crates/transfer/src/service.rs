@@ -21,7 +21,7 @@ use crate::{Error, Result};
 pub struct Hello {
     /// The client process's random number, the same on all its connections and across reconnections.
     pub client: u64,
-    /// Tells the process's connections apart.
+    /// Distinguishes the process's connections.
     pub stream: u32,
     pub job: String,
     /// The application whose share of the node's bandwidth its writes use; may be empty.
@@ -30,7 +30,7 @@ pub struct Hello {
 }
 
 pub trait Service: Send + Sync + 'static {
-    /// Returns the secret a client must prove before it is welcome; none admits everybody.
+    /// Returns the secret a client must prove before it is welcome; none admits every client.
     fn secret(&self) -> Option<&Secret> {
         None
     }

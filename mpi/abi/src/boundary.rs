@@ -31,10 +31,7 @@ thread_local! {
 pub fn answer(call: impl FnOnce() -> Result<(), Failure>) -> c_int {
     let outcome = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        Err(Failure {
-            code: IO,
-            text: format!("thalweg broke a promise of its own: {}", said.unwrap_or("no reason given")),
-        })
+        Err(Failure { code: IO, text: format!("internal error: {}", said.unwrap_or("no reason given")) })
     });
     match outcome {
         Ok(()) => OK,

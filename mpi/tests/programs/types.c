@@ -234,9 +234,9 @@ static void one_round(uint64_t seed) {
                                          memory_places[at % memory_bytes]];
             if (place >= end) end = place + 1;
             if (at % etype_bytes == 0) {
-                MPI_Offset told = -1;
-                OK(MPI_File_get_byte_offset(file, data / etype_bytes, &told));
-                CHECK(told == place, "byte offset %lld, not %lld", (long long)told, (long long)place);
+                MPI_Offset offset = -1;
+                OK(MPI_File_get_byte_offset(file, data / etype_bytes, &offset));
+                CHECK(offset == place, "byte offset %lld, not %lld", (long long)offset, (long long)place);
             }
         }
         OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));

@@ -1,4 +1,4 @@
-"""What is to be done when an object has been collected, in a thread of its own.
+"""Runs finalizers of collected objects in a thread of its own.
 
 Garbage is collected in any thread, in the midst of anything, and with any lock held: also with those that starting a thread
 waits for. So a finalizer here takes no lock and starts nothing; it puts what is to be done into a queue, which a thread
@@ -19,7 +19,7 @@ from typing import Any
 
 Act = Callable[[], Any]
 
-# What is still to be done when the program ends gets so long, all together.
+# Time for all finalizers left when the program ends.
 _EXIT_TIMEOUT_S = 10.0
 
 # Its `put` may be called while it is being called.

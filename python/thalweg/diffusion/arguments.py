@@ -1,4 +1,4 @@
-"""What stands for files in a task's arguments: those that come, and those it writes.
+"""Stands for files in a task's arguments: those that come, and those it writes.
 
 A `File` or `Output` may stand anywhere in arguments, in objects of any kind that can be pickled. On the worker it is a
 `LocalPath`: a string, and a path to what was fetched or is to be written.
@@ -134,7 +134,7 @@ class Output:
 
 
 class LocalPath(str):
-    """What a task gets for a `File` or an `Output`."""
+    """The path a task gets for a `File` or an `Output`."""
 
     __slots__ = ("url",)
     url: str
@@ -201,5 +201,5 @@ def label(function: Callable[..., Any]) -> str:
 
 
 def base_name(url: str) -> str:
-    """The last part of a URL: its ending tells many programs what to write."""
+    """The last part of a URL: many programs choose the format by its ending."""
     return Path(url.rstrip("/").split("::")[0]).name or "output"

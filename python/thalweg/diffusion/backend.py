@@ -1,4 +1,4 @@
-"""What a back-end is to `Diffusion`: it runs a coordinator somewhere and workers elsewhere.
+"""The interface of back-ends: one runs a coordinator somewhere and workers elsewhere.
 
 SPDX-License-Identifier: Apache-2.0
 """

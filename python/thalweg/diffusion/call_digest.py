@@ -1,4 +1,4 @@
-"""What makes two calls the same one in the journal: the function's code and what it captured, and its arguments.
+"""The identity of a call in the journal: the function's code and what it captured, and its arguments.
 
 Code and data of the user's modules count, as far as functions and arguments lead there. Workers import them by
 themselves, maybe from before a change: functions are sent with the digests of these definitions, and workers compare.
@@ -24,7 +24,7 @@ Difference = Tuple[str, bytes]
 
 
 class Definitions:
-    """Of the user's modules, each looked at once, with what it refers to."""
+    """Of the user's modules, each read once, with what it refers to."""
 
     def __init__(self) -> None:
         self._known: dict[Name, tuple[bytes, tuple[Name, ...]]] = {}
@@ -71,7 +71,7 @@ class Definitions:
 
 
 class SentDefinitions:
-    """The definitions that functions lead to which were sent before, by the functions' digests. They are looked at again
+    """The definitions that functions lead to which were sent before, by the functions' digests. They are checked again
     when a module has other objects, as it does after `importlib.reload`; thread-safe."""
 
     def __init__(self) -> None:
@@ -124,9 +124,9 @@ class Shipped(NamedTuple):
         return self.is_journaled or isinstance(resolved(name), (FunctionType, type)) or _is_edited(name[0])
 
 
-# What this process had under each name when it was first compared: tasks may change data since.
+# The value under each name when it was first compared: tasks may change data since.
 _first: dict[Name, tuple[Any, bytes]] = {}
-# And what told the files of the modules then.
+# And the state of the modules' files then.
 _first_files: dict[str, tuple[int, int] | None] = {}
 
 
@@ -134,7 +134,7 @@ def _first_digest(name: Name) -> bytes:
     try:
         importlib.import_module(name[0])
     except Exception:
-        # What needs it says so.
+        # A function that needs it says so.
         return b""
     _first_files.setdefault(name[0], _file_of(name[0]))
     value = resolved(name)

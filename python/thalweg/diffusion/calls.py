@@ -2,7 +2,7 @@
 
 The pickler meets each `File`, `Output`, future and scattered value wherever it stands, and writes a reference in its
 place, so that containers of any kind keep their type and one object stays one. It is not asked about plain numbers and
-strings, of which there may be millions. What is large goes apart, under its digest, and travels once.
+strings, of which there may be millions. Large values go apart, under their digests, and travel once.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -19,7 +19,7 @@ from thalweg.diffusion.arguments import File, LocalPath, Output
 from thalweg.diffusion.pickling import Pickler
 
 DIGEST_BYTES = 16
-# What pickles to so much goes apart.
+# Values that pickle to so much go apart.
 _LARGE_BYTES = 64 << 10
 # Plain containers of so many elements at most, and so deep, are looked through for what is large.
 _MAX_ELEMENTS = 64
@@ -76,7 +76,7 @@ class Apart:
 
     def __init__(self) -> None:
         self.parts: dict[int, tuple[Any, _Part | None]] = {}
-        # What goes apart of each: nothing, it as a whole, or what it contains.
+        # The parts of each that go apart: nothing, it as a whole, or what it contains.
         self.large: dict[int, list[Any]] = {}
         # Whether the first contains any of the others.
         self.contains: dict[tuple[int, ...], bool] = {}
@@ -93,7 +93,7 @@ class Apart:
                 self.parts[id(one)], self.large[id(one)] = other.parts[id(one)], other.large[id(one)]
 
     def known(self, argument: Any, depth: int = 0) -> list[Any]:
-        """What goes apart of it, as far as calls had it before."""
+        """The parts of it that go apart, as far as calls had it before."""
         if id(argument) in self.large:
             return self.large[id(argument)]
         return [one for element in _elements(argument, depth) for one in self.known(element, depth + 1)]
@@ -105,7 +105,7 @@ class Apart:
 
 
 def _elements(argument: Any, depth: int) -> Iterable[Any]:
-    """What may go apart of a plain container, as several calls may have it in containers of their own."""
+    """The parts of a plain container that may go apart, as several calls may have it in containers of their own."""
     if type(argument) not in _CONTAINERS or len(argument) > _MAX_ELEMENTS or depth == _MAX_DEPTH:
         return ()
     elements = argument.values() if isinstance(argument, dict) else argument
@@ -157,7 +157,7 @@ def unsendable(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> str | No
 
 
 class _Packing:
-    """What pickling one call comes across."""
+    """Collects the large values and files that pickling one call meets."""
 
     def __init__(self, apart: Apart) -> None:
         self._apart = apart
@@ -186,7 +186,7 @@ class _Packing:
             self.large(argument)
 
     def large(self, argument: Any, depth: int = 0) -> list[Any]:
-        """What goes apart of an argument: what is large in it, unless all the rest is large as well."""
+        """The parts of an argument that go apart: what is large in it, unless all the rest is large as well."""
         if id(argument) not in self._apart.large:
             inner = [one for element in _elements(argument, depth) for one in self.large(element, depth + 1)]
             is_large = self.is_large(argument)
@@ -197,7 +197,7 @@ class _Packing:
         return self._apart.large[id(argument)]
 
     def is_large(self, argument: Any) -> bool:
-        """Pickles it by itself, if nobody has yet. One that refers to others' values stays in its place."""
+        """Pickles it by itself, if that was not done yet. One that refers to others' values stays in its place."""
         if id(argument) not in self._apart.parts:
             alone = _Packing(Apart())
             pickled = alone.pickled(argument, ())

@@ -48,7 +48,7 @@ def name_of(value: Any) -> Name | None:
 
 
 def resolved(name: Name) -> Any:
-    """What has that name in this process, None without any."""
+    """The object of that name in this process, None without any."""
     module, qualified = name
     found: Any = None if module in (None, "__main__") else sys.modules.get(module)
     for part in qualified.split("."):

@@ -143,7 +143,7 @@ class Coordinator:
         self._updates: list[Update] = []
         # The clock of the worker that speaks, before ours.
         self._ahead_s = 0.0
-        # What a task has its slot for, as soon as one has ended.
+        # The time a task has its slot, as soon as one has ended.
         self._task_s: float | None = None
         self._slots = options.slots or 1
         # Since when tasks wait without any worker, and whether the client has heard of it.
@@ -167,7 +167,7 @@ class Coordinator:
                 worker.orders.append(Forget(gone))
 
     def cancel(self, now_s: float, client_numbers: Iterable[int]) -> None:
-        """What waits does not run, also at a worker, and nothing comes of what runs already."""
+        """Cancels tasks: waiting ones do not run, also at a worker, and results of running ones are dropped."""
         cancelled = set(client_numbers)
         before = self._early_count()
         self._early = _without(self._early, cancelled)
@@ -202,7 +202,7 @@ class Coordinator:
         last = len(tasks.tasks) - 1
         for at, task in enumerate(tasks.tasks):
             inputs = [self._item(key) for key in task.inputs]
-            # What the inputs are part of, or made of, and others have yet to write.
+            # Outputs that the inputs are part of, or made of, and that others have yet to write.
             awaited = [item for key in task.inputs for item in self._unwritten.overlapping(Item.of_key(key).url)]
             outputs = [self._item(Item(url).key) for url in task.outputs]
             displaced = [item for url in task.outputs for item in self._overlapping(url)]
@@ -249,7 +249,7 @@ class Coordinator:
             else:
                 self._died(now_s, number, was_done, is_orderly, name)
 
-    # What follows.
+    # The orders that follow.
 
     def collect(self, now_s: float) -> tuple[dict[str, list[Order]], list[Update]]:
         """Orders for each worker, and updates for the client, since the last call."""
@@ -290,7 +290,7 @@ class Coordinator:
             self._updates.append(NoWorker(waiting, now_s - self._workerless_since_s))
 
     def last_copy_bytes(self, name: str) -> int:
-        """What would be lost to all caches with this worker."""
+        """The items that would be lost to all caches with this worker."""
         worker = self._workers.get(name)
         return 0 if worker is None else self._plan.last_copy_bytes(worker.number)
 
@@ -560,7 +560,7 @@ class Coordinator:
 
 
 def _without(early: list[Tasks], cancelled: set[int]) -> list[Tasks]:
-    """What is left of them. Where the last of a batch is cancelled, the one before it ends the batch."""
+    """The tasks left of them. Where the last of a batch is cancelled, the one before it ends the batch."""
     left: list[Tasks] = []
     for tasks in early:
         rest = [task for task in tasks.tasks if task.number not in cancelled]

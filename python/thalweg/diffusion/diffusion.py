@@ -177,7 +177,7 @@ class Diffusion:
         length = min(map(len, iterables)) if all(isinstance(one, Sized) for one in iterables) else None  # type: ignore[arg-type]
         is_held = tuple(isinstance(one, _HOLDERS) for one in iterables)
         calls = Calls(sink, run.function(function), dict(keywords), Apart(), is_held)
-        # What is large among the keywords is pickled once.
+        # Large keywords are pickled once.
         packed((), calls.keywords, calls.apart)
         results = Results(self, sink, run.check, run.cancel, run.leave, length)
         numbered = _numbered(iterables)
@@ -232,7 +232,7 @@ class Diffusion:
     def wait(self) -> None:
         """Waits until all that was submitted has ended, well or not.
 
-        Raises what an iterator of arguments raised, if nobody has read the results up to there.
+        Raises what an iterator of arguments raised, if the program has not read the results up to there.
 
         Examples
         --------

@@ -35,7 +35,7 @@ class Evidence(NamedTuple):
 
 
 class Inspector:
-    """Looks at each input once a run. Outputs that tasks of this start write are not what they were."""
+    """Checks each input once a run. Outputs that tasks of this start write are not what they were."""
 
     def __init__(self, options: Options) -> None:
         self._origin = Origin(options.storage_options, options.store_stall_timeout_s)

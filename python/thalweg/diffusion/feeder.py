@@ -44,14 +44,14 @@ class Feeder:
             error = raised
             self.flush_quietly()
         if self._is_over:
-            # Nobody wants to know how it ended.
+            # No caller needs the outcome.
             error = None
         else:
             self.sink.complete(error)
         self._run.fed(self, error is not None)
 
     def stop(self, error: BaseException | None) -> None:
-        """Does not wait for the iterator. Whoever reads on gets `error` in the end."""
+        """Does not wait for the iterator. A reader gets `error` in the end."""
         self._is_over = True
         with self._mutex:
             self._chunk = []

@@ -1,4 +1,4 @@
-"""What `submit` gives: a future that can be waited for in threads and in coroutines, cancelled, and be an argument.
+"""The result of `submit`: a future that can be waited for in threads and in coroutines, cancelled, and be an argument.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -32,14 +32,14 @@ class TaskFuture(concurrent.futures.Future[T], Reference):
 
     def __init__(self, owner: Any, cancel: Callable[[TaskFuture[T]], None]) -> None:
         super().__init__()
-        # The run is not collected as long as somebody may wait for it.
+        # The run is not collected as long as a caller may wait for it.
         self._owner = owner
         self._withdraw = cancel
         self._value: Value | None = None
         self._process = os.getpid()
 
     def result(self, timeout: float | None = None) -> T:
-        """What the task returned, when it has; raises what it raised, and `TimeoutError` after so many seconds.
+        """Returns the task's result; raises its exception, and `TimeoutError` after so many seconds.
 
         Examples
         --------
@@ -50,7 +50,7 @@ class TaskFuture(concurrent.futures.Future[T], Reference):
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """What the task raised, None if it returned; `TimeoutError` after so many seconds.
+        """Returns the task's exception, None if it returned; `TimeoutError` after so many seconds.
 
         Examples
         --------

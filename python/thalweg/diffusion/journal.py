@@ -3,8 +3,8 @@
 An append-only file in the run folder. A record is its length and CRC-32 (little-endian, four bytes each), the task's
 name of 20 bytes (the digest of its call, and which of equal calls it is), the length of its evidence (four bytes), the
 evidence as JSON, and its pickled result. Of several records of one name the last counts. An output folder that the run
-writes has a record of its own before, whose name is the digest of its URL, without evidence and result. What follows the
-last whole record is cut off: whoever wrote it died. Records are in the operating system's hands when a result is handed out; a power loss may cost the last seconds.
+writes has a record of its own before, whose name is the digest of its URL, without evidence and result. Bytes after the
+last whole record are cut off: their writer died. Records are in the operating system's hands when a result is handed out; a power loss may cost the last seconds.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -51,7 +51,7 @@ class Journal:
             who = "a Diffusion of this process runs there; close() it" if is_ours else "another process runs there"
             raise RunFolderBusy(f"{folder}: {who}") from None
         _held.add(os.path.realpath(self.path))
-        # Where each result of earlier starts lies; results themselves stay on the disk. Nobody asks for those of this
+        # Where each result of earlier starts lies; results themselves stay on the disk. No call asks for those of this
         # start: of equal calls each has a name of its own.
         self._places: dict[bytes, tuple[int, int]] = {}
         os.ftruncate(self._file, self._read())
@@ -62,7 +62,7 @@ class Journal:
         return bool(self._places)
 
     def find(self, name: bytes) -> tuple[Evidence, bytes] | None:
-        """What an earlier start has left: the evidence and the result."""
+        """The record of an earlier start: the evidence and the result."""
         place = self._places.get(name)
         if place is None:
             return None

@@ -1,4 +1,4 @@
-"""What workers, coordinator and client tell each other: small tuples, all picklable, each with its kind first.
+"""Messages between workers, coordinator and client: small tuples, all picklable, each with its kind first.
 
 Files are named by their item's key. A worker sends what happened as a list; every answer is a list too.
 SPDX-License-Identifier: Apache-2.0
@@ -116,7 +116,7 @@ class Answered(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """What a worker's processes use: memory now, if that is known, and processors on average over the last `seconds`.
+    """Usage of a worker's processes: memory now, if that is known, and processors on average over the last `seconds`.
     `running` are its tasks, `longest` those of them that it runs longest: (task, seconds)."""
 
     seconds: float

@@ -1,4 +1,4 @@
-"""What a run is made with; travels to the scheduler and to every worker. SPDX-License-Identifier: Apache-2.0"""
+"""The options of a run; travel to the scheduler and to every worker. SPDX-License-Identifier: Apache-2.0"""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class Options:
     store_timeout_s: float = 60.0
     # A call to a store of which nothing is heard for so long has failed.
     store_stall_timeout_s: float = 30.0
-    # Workers tell which versions of their inputs tasks had.
+    # Workers report which versions of their inputs tasks had.
     is_journaled: bool = False
     # Distinguishes calls in the journal beside their code.
     version: str = ""
     # Workers report what they use of memory and processors.
     is_watched: bool = False
     run: str = field(default_factory=lambda: secrets.token_hex(8))
-    # Peers serve whoever has it.
+    # Peers serve every client that proves it.
     token: str = field(default_factory=lambda: secrets.token_hex(16))
 
 

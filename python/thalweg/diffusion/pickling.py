@@ -31,7 +31,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 class _CapturedPickler(Pickler):
-    """Of what is sent apart from a task's arguments. Nobody would bring files that are named there."""
+    """Pickles values sent apart from a task's arguments. Files named there would not be fetched."""
 
     def persistent_id(self, value: Any) -> Any:
         if isinstance(value, (File, Output)):

@@ -54,12 +54,12 @@ class TaskResult:
 
     @property
     def error(self) -> BaseException | None:
-        """What the task raised, if it did."""
+        """The task's exception, if it raised one."""
         return None if self._failure is None else self._failure.exception()
 
     @property
     def value(self) -> Any:
-        """What the function returned; raises what it raised."""
+        """Returns the function's result; raises its exception."""
         if self._failure is not None:
             raise self._failure.exception()
         return pickle.loads(self._pickled or b"")
@@ -112,7 +112,7 @@ class Sink:
             self._changed.notify_all()
 
     def leave(self) -> bool:
-        """Nobody will read what comes. Whether somebody began to: what nobody ever looked at is run for its effects."""
+        """Marks the results as abandoned. Returns whether reading had begun: results never read are run for their effects."""
         with self._changed:
             self._is_unwanted = True
             self._came.clear()
@@ -126,7 +126,7 @@ class Sink:
 
     @property
     def is_left_unread(self) -> bool:
-        """Somebody has begun to read, and results wait."""
+        """Whether reading has begun, and results wait."""
         return self._is_read and len(self._came) > 0
 
     @property
@@ -135,8 +135,8 @@ class Sink:
         return self.submitted - self.ended
 
     def await_room(self, most: int, is_waited_for: Callable[[], bool]) -> bool:
-        """Returns when less than `most` tasks have not ended and, if somebody reads, as few results are unread; unless
-        somebody waits for the end. False when the reader has gone before the end: no more tasks are wanted."""
+        """Returns when less than `most` tasks have not ended and, if a reader reads, as few results are unread; unless
+        a caller waits for the end. False when the reader has gone before the end: no more tasks are wanted."""
         with self._changed:
             while True:
                 if self._lost is not None or (self._is_read and self._is_unwanted):
@@ -172,7 +172,7 @@ class Sink:
 class Results(Iterator[TaskResult]):
     """The results of one map, as they come.
 
-    `len()` counts them, where the arguments have a length. What the iterator of the arguments raises comes after the
+    `len()` counts them, where the arguments have a length. An exception of the arguments' iterator comes after the
     results of those before.
 
     Examples
@@ -202,7 +202,7 @@ class Results(Iterator[TaskResult]):
 
     def __len__(self) -> int:
         if self._length is None:
-            raise TypeError("these are results of an iterator, whose length nobody knows")
+            raise TypeError("these are results of an iterator, whose length is unknown")
         return self._length
 
     def __length_hint__(self) -> int:

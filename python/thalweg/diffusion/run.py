@@ -1,6 +1,6 @@
 """A run as its client sees it: tasks on their way out, results on their way in.
 
-It knows neither `Diffusion` nor `Results`, so that these can be collected when nobody has them any more, and the run
+It knows neither `Diffusion` nor `Results`, so that these can be collected when the program drops them, and the run
 ends. SPDX-License-Identifier: Apache-2.0
 """
 
@@ -38,10 +38,10 @@ from thalweg.diffusion.waiter import Waiter
 
 _log = logging.getLogger("thalweg.diffusion")
 
-# Tasks in a message; in the first one few, that somebody begins while the others are made ready.
+# Tasks in a message; in the first one few, so that a worker begins while the others are made ready.
 _CHUNK = 2000
 _FIRST_CHUNK = 100
-# After waiting so long it is said that nobody reads an iterator's results.
+# After waiting so long a warning says that an iterator's results are not read.
 _WARN_AFTER_S = 10.0
 
 
@@ -60,7 +60,7 @@ class Function(NamedTuple):
 
 
 class Calls(NamedTuple):
-    """What one map or submit asks for. `apart` remembers what was pickled of those arguments that are all there: `is_held`
+    """The calls of one map or submit. `apart` remembers what was pickled of those arguments that are all there: `is_held`
     says it of each iterable."""
 
     sink: Sink | TaskFuture[Any]
@@ -151,7 +151,7 @@ class Run:
             self._add(calls, batch, 0, arguments, arguments, call)
 
     def map(self, calls: Calls, numbered: Iterable[tuple[int, tuple[Any, ...], Any]]) -> None:
-        """All at once. What cannot be sent fails its task alone."""
+        """Sends all at once. A call that cannot be sent fails its task alone."""
         assert isinstance(calls.sink, Sink)
         numbered = iter(numbered)
         with _Batch(self._backend) as batch:
@@ -353,7 +353,7 @@ class Run:
             feeder.sink.abandon(error)
 
     def check(self) -> None:
-        """Raises if nobody is there to run anything any more."""
+        """Raises if no worker is left to run anything."""
         if self._is_forked:
             raise RuntimeError(
                 f"this Diffusion belongs to process {self._process}, of which this one is a fork; make one here"
@@ -372,12 +372,12 @@ class Run:
         self._withdraw(lambda waiter: waiter.sink is sink)
 
     def leave(self, sink: Sink) -> None:
-        """Nobody has its results any more."""
+        """Handles results that the program has dropped."""
         if sink.leave() and not self._is_closed:
             self._give_up(sink)
 
     def _give_up(self, sink: Sink, error: BaseException | None = None) -> None:
-        """What has outputs runs all the same."""
+        """Withdraws its tasks, but for those with outputs."""
         self._stop_feeding(sink, error)
         self._withdraw(lambda waiter: waiter.sink is sink and not waiter.has_outputs)
 
@@ -416,8 +416,8 @@ class Run:
             self._changed.notify_all()
 
     def wait(self, is_end: bool = False) -> None:
-        """Until all that was submitted has ended. Raises what an iterator of arguments raised that nobody has read. At
-        the end of the run an iterator is given up whose results somebody has begun to read and reads no more."""
+        """Waits until all submitted tasks have ended. Raises an unread exception of an iterator of arguments. At
+        the end of the run an iterator is given up whose results were read in part and are read no more."""
         self.check()
         with self._changed:
             self._waiting += 1
@@ -443,7 +443,7 @@ class Run:
                 raise error
 
     def _warn_of_abandoned(self, taken: dict[Feeder, int], is_end: bool) -> bool:
-        """Whether there are iterators whose results somebody has begun to read, and has not read since."""
+        """Whether there are iterators whose results were read in part, and not since."""
         with self._changed:
             sinks = [
                 feeder.sink
@@ -474,7 +474,7 @@ class Run:
         return self._is_closed
 
     def close(self) -> None:
-        """What has not ended is given up. In a forked process all is the parent's, and stays."""
+        """Gives up tasks that have not ended. In a forked process all is the parent's, and stays."""
         if self._is_forked:
             return
         with self._changed:

@@ -6,8 +6,8 @@ import time
 
 
 class RunningTime:
-    """Counts seconds by looks at the clock: of the time between two of them at most `max_step_s`. What took longer was a
-    pause (a suspended machine, a stopped process, a host that took its processors away), which nobody else could use
+    """Counts seconds by readings of the clock: of the time between two of them at most `max_step_s`. A longer step was a
+    pause (a suspended machine, a stopped process, a host that took its processors away), which no other task could use
     either."""
 
     def __init__(self, max_step_s: float) -> None:

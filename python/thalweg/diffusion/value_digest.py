@@ -138,7 +138,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         return value.__module__, value.__qualname__, *self._members(value)
 
     def _captured(self, function: FunctionType) -> tuple[Any, ...]:
-        """What a function has of its surroundings."""
+        """The values that a function captures."""
         around, names = function.__globals__, names_of(function.__code__)
         used = [name for name in globals_of(function.__code__) if name in around]
         module = function.__module__

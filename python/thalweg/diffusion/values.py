@@ -1,4 +1,4 @@
-"""What a run's coordinator has of functions and large arguments, as the client keeps count of it.
+"""The functions and large arguments that a run's coordinator has, as the client counts them.
 
 Each is sent before the first task that names it, and forgotten when no task does any more: not at once, as the next
 call may be of the same function. SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-"""Who waits for a task: its results' reader or its future. SPDX-License-Identifier: Apache-2.0"""
+"""The waiter for a task: its results' reader or its future. SPDX-License-Identifier: Apache-2.0"""
 
 from __future__ import annotations
 

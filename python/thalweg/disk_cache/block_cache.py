@@ -23,7 +23,7 @@ _MAX_CHECKED = 1 << 16
 
 
 class _Checked(NamedTuple):
-    """A block whose digest was right, and what tells its file from others at the path, and from itself before a change."""
+    """A block whose digest was right, and the identity of its file, unlike that of others at the path and its own before a change."""
 
     path: str
     inode: int
@@ -69,7 +69,7 @@ class BlockCache:
 
     def put(self, key: str, block: int, content: bytes) -> bool:
         """Keeps a block, for which older ones make room. Returns whether it is kept: not where there is no room, nor where
-        somebody else is just keeping it, who may stand still meanwhile."""
+        another process is just keeping it, which may stand still meanwhile."""
         name = _name(key, block)
         lock = self.disk.fetches.hold_if_free(name)
         if lock is None:

@@ -1,4 +1,4 @@
-"""Which folder a worker's cache is in: the first of a row that nobody uses.
+"""The folder of a worker's cache: the first unused one of a row.
 
 So a worker that is started again, under whatever name, finds the cache one before it left, and two on one machine have
 two. SPDX-License-Identifier: Apache-2.0

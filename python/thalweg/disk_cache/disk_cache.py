@@ -1,7 +1,7 @@
 """A folder of copies that any number of processes of one user share: never more bytes than its limit.
 
-Copies are files and folders below `items`, listed in `index.sqlite`. What arrives lies in `partial` until its room is
-reserved and its digest known. What a process uses is pinned, and stays until it is released or the process ends. Each
+Copies are files and folders below `items`, listed in `index.sqlite`. Arriving items lie in `partial` until their room is
+reserved and their digests known. Used copies are pinned, and stay until they are released or the process ends. Each
 copy has a path of its own: a newer copy of the same key does not take an older one from under who uses it.
 SPDX-License-Identifier: Apache-2.0
 """
@@ -34,7 +34,7 @@ class CacheDiskFull(OSError):
 
 
 class Outdated(Exception):
-    """What was brought was evicted while it came: it may be older than what is in the store by now."""
+    """The item was evicted while it came: it may be older than what is in the store by now."""
 
 
 class DiskCache:
@@ -45,7 +45,7 @@ class DiskCache:
     run:
         Names the run this process works for; copies that arrive are marked as checked and allowed in it.
     reports_losses:
-        Whether somebody asks `index.lost()` for what was evicted.
+        Whether a caller asks `index.lost()` for what was evicted.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class DiskCache:
         return None
 
     def pin_again(self, key: str) -> Row | None:
-        """Pins a copy that this process has pinned already, without asking the index; None where only that can tell."""
+        """Pins a copy that this process has pinned already, without asking the index; None where only that knows."""
         row = self._in_use.get(key)
         if row is None or not self._pins.add_again(row.path):
             return None
@@ -127,7 +127,7 @@ class DiskCache:
             # Not before they are gone: until then, who looks for one waits here.
             del self._evicting[: len(keys)]
 
-    # What arrives.
+    # Arrivals.
 
     @contextmanager
     def arriving(self, key: str, ending: str, is_folder: bool = False) -> Iterator[Partial]:
@@ -176,7 +176,7 @@ class DiskCache:
         return row
 
     def freeing_when_full(self, act: Callable[[], _Result]) -> _Result:
-        """Acts. On a disk that has less room than the limit says, half of what nobody uses goes, then all of it, and it acts
+        """Acts. On a disk that has less room than the limit says, half of the unused copies go, then all of them, and it acts
         again. Raises `CacheDiskFull` when that does not help."""
         for share in (2, 1):
             try:
@@ -190,7 +190,7 @@ class DiskCache:
         except OSError as error:
             if error.errno not in _FULL:
                 raise
-            why = "no room on the disk of this cache folder, also without what nobody uses; make room, or name another folder"
+            why = "no room on the disk of this cache folder, also without all unused copies; make room, or name another folder"
             raise CacheDiskFull(error.errno, why, self.folder) from error
 
     # Processes.

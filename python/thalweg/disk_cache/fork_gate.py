@@ -1,7 +1,7 @@
 """Forks find no SQLite file in use: they wait for what is under way, and all connections are closed before.
 
 SQLite keeps the locks of a process in lists of that process. A child inherits the lists and not the locks: it would wait for its
-parent's transactions as for its own, and read without the locks that it believes it has. What is closed is on no list.
+parent's transactions as for its own, and read without the locks that it believes it has. Closed lists are on no list.
 SPDX-License-Identifier: Apache-2.0
 """
 

@@ -3,7 +3,7 @@
 A row without a digest is room reserved for what is on its way. `verified` names the run in which a copy was last
 compared with its digest and its version in the store, `allowed` the run in which peers may have it, `stamp` what the
 disk said of the file then: when any of these is another one now, the copy is checked again, or is none. Pins are locks
-on the paths of copies. A retired copy, which only its users may still read, has a key that nobody asks for.
+on the paths of copies. A retired copy, which only its users may still read, has a key that is never asked for.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -37,7 +37,7 @@ CREATE TRIGGER IF NOT EXISTS goes AFTER DELETE ON items BEGIN UPDATE held SET by
 """
 _COLUMNS = "key, path, bytes, digest, version, stamp, verified, allowed, evicting"
 
-# Looked at together when room is made.
+# Candidates examined together when room is made.
 _VICTIMS = 64
 # Uses are written down together: with the next change, after so many, or after so long.
 _NOTED_USES = 256
@@ -142,14 +142,14 @@ class CacheIndex:
         self._try_to(change)
 
     def mark_verified(self, row: Row, stamp: str) -> None:
-        """This very copy was looked at."""
+        """Notes that this very copy was checked."""
         values = (stamp, self.run, row.key, row.digest)
         self._try_to(
             lambda sql: sql.execute("UPDATE items SET stamp = ?, verified = ? WHERE key = ? AND digest = ?", values)
         )
 
     def discard(self, row: Row) -> None:
-        """This copy is no copy; unless somebody has brought it again meanwhile."""
+        """Removes a bad copy, unless it was fetched again meanwhile."""
 
         def change(sql: sqlite3.Connection) -> None:
             now = _row(sql, row.key)
@@ -159,7 +159,7 @@ class CacheIndex:
         self._try_to(change)
 
     def evict(self, keys: Iterable[str]) -> None:
-        """Removes copies; those in use go when nobody uses them, and are not found meanwhile."""
+        """Removes copies; those in use go when they are released, and are not found meanwhile."""
         evicted = list(keys)
 
         def change(sql: sqlite3.Connection) -> None:
@@ -268,7 +268,7 @@ class CacheIndex:
         remove(row.path)
 
     def _remove_dead(self, sql: sqlite3.Connection) -> None:
-        """Room for what nobody fetches any more, since its process died."""
+        """Frees room reserved for fetches whose process died."""
         for columns in sql.execute(f"SELECT {_COLUMNS} FROM items WHERE digest IS NULL").fetchall():
             lock = self._fetches.hold_if_free(columns[0])
             if lock is not None:
@@ -286,7 +286,7 @@ class CacheIndex:
         sql.executemany("UPDATE items SET used_ns = ? WHERE key = ?", [(at, key) for key, at in list(uses.items())])
 
     def _sweep(self) -> None:
-        """What the dead left: room that nobody fills, files that nobody lists, and more than the limit is now."""
+        """Sweeps what dead processes left: reserved room, unlisted files, and bytes above the present limit."""
         with self._list.transaction() as sql:
             self._remove_dead(sql)
             self._remove_evicted(sql)
@@ -312,7 +312,7 @@ def _retired(path: str) -> str:
 
 
 def stamp_of(path: str) -> str:
-    """What tells that a file was not touched; "" when there is none."""
+    """A stamp that shows that a file was not touched; "" when there is none."""
     try:
         seen = os.stat(path)
         if stat.S_ISDIR(seen.st_mode):

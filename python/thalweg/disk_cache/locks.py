@@ -1,4 +1,4 @@
-"""Locks by name over all threads and processes of a machine, which nobody keeps who dies.
+"""Locks by name over all threads and processes of a machine, which end with their process.
 
 A name is one byte of a file, locked by an open file description of its own (Linux's F_OFD_SETLK): so threads exclude
 each other as processes do, nothing is left behind, and any number of names costs nothing.
@@ -29,7 +29,7 @@ _FLOCK = "hh4xqqi4x"
 
 
 class Lock:
-    """One lock that is held. A forked child that lets go of it leaves its parent's alone."""
+    """One lock that is held. A forked child that releases it leaves its parent's alone."""
 
     def __init__(self, descriptor: int, place: int) -> None:
         self._descriptor, self._place, self._process = descriptor, place, os.getpid()
@@ -65,7 +65,7 @@ class Locks:
         return self._set_soon(name, fcntl.F_WRLCK)
 
     def share(self, name: str) -> Lock:
-        """With others that share it. Raises TimeoutError where somebody holds it alone for longer than moments."""
+        """With others that share it. Raises TimeoutError where another holds it alone for longer than moments."""
         return self._set_soon(name, fcntl.F_RDLCK)
 
     def hold_if_free(self, name: str) -> Lock | None:

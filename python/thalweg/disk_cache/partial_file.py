@@ -1,7 +1,7 @@
-"""A file or folder while it arrives: nobody's yet, its digest taken on the way.
+"""A file or folder while it arrives: not listed yet, its digest taken on the way.
 
 Its lock is a byte of a file beside the folder, not its own: a task may be given its path, and HDF5 and netCDF refuse to
-open a file that somebody else has locked. SPDX-License-Identifier: Apache-2.0
+open a file that another process has locked. SPDX-License-Identifier: Apache-2.0
 """
 
 from __future__ import annotations

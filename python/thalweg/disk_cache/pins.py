@@ -1,4 +1,4 @@
-"""What a process uses, and nobody on this machine may remove meanwhile. SPDX-License-Identifier: Apache-2.0"""
+"""Copies that a process uses, and that no process on this machine may remove meanwhile. SPDX-License-Identifier: Apache-2.0"""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Pins:
             return True
 
     def remove(self, key: str) -> bool:
-        """True when nobody in this process uses it any more."""
+        """True when the last user in this process has released it."""
         with self._mutex:
             pin = self._pins.get(key)
             if pin is None:

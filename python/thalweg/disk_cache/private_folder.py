@@ -1,4 +1,4 @@
-"""Folders that nobody but their user may write in: what lies there is read, trusted and removed.
+"""Folders that only their user may write in: their content is read, trusted and removed.
 
 A folder that another user made there first, or a symbolic link to somewhere else, would have a run delete or read what
 is not its own. SPDX-License-Identifier: Apache-2.0
@@ -76,7 +76,7 @@ def _why_not(found: os.stat_result, folder: str) -> str:
 
 
 def _is_users_own(group: int) -> bool:
-    """Whether nobody else is in it: where each user has a group of the same name, umask 002 is usual."""
+    """Whether no other user is in it: where each user has a group of the same name, umask 002 is usual."""
     try:
         user, found = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
     except KeyError:

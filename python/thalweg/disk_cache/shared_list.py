@@ -48,7 +48,7 @@ class SharedList:
             sql.execute("COMMIT")
 
     def rows(self, question: str, values: tuple[str, ...] = ()) -> list[tuple[Any, ...]]:
-        """What a question finds."""
+        """The rows of a query."""
         with fork_gate.in_use():
             return self._sql().execute(question, values).fetchall()
 

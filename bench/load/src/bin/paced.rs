@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// A disk that stood idle for less makes it good: a busy machine's late wake-ups are not the disk's.
 const BURST: Duration = Duration::from_millis(20);
 const PIECE: usize = 64 << 10;
-/// What the kernel holds for a connection beside what is read ahead.
+/// Bytes that the kernel holds for a connection beside those read ahead.
 const RECEIVE_BUFFER: usize = 64 << 10;
 
 struct Server {
@@ -22,7 +22,7 @@ struct Server {
     sync: Duration,
 }
 
-/// Whoever wants bytes waits for those before.
+/// Takers of bytes wait for those before them.
 struct Disk {
     free_at: Mutex<Instant>,
     bytes_per_second: f64,
@@ -31,7 +31,7 @@ struct Disk {
 impl Disk {
     fn moves(&self, bytes: usize) {
         let until = {
-            let mut free_at = self.free_at.lock().expect("nobody panics with it");
+            let mut free_at = self.free_at.lock().expect("no thread panics with it");
             let burst_ago = Instant::now().checked_sub(BURST).expect("the machine is not just up");
             *free_at = (*free_at).max(burst_ago) + Duration::from_secs_f64(bytes as f64 / self.bytes_per_second);
             *free_at
@@ -47,12 +47,12 @@ struct Pool {
 
 impl Pool {
     fn take(&self) {
-        let free = self.free.lock().expect("nobody panics with it");
-        *self.changed.wait_while(free, |free| *free == 0).expect("nobody panics with it") -= 1;
+        let free = self.free.lock().expect("no thread panics with it");
+        *self.changed.wait_while(free, |free| *free == 0).expect("no thread panics with it") -= 1;
     }
 
     fn give_back(&self) {
-        *self.free.lock().expect("nobody panics with it") += 1;
+        *self.free.lock().expect("no thread panics with it") += 1;
         self.changed.notify_one();
     }
 }
@@ -122,7 +122,7 @@ impl Server {
         let read = |pieces: mpsc::SyncSender<usize>| {
             in_pieces(bytes, |piece| {
                 self.disk.moves(piece);
-                // Who is gone is noticed by who writes.
+                // Writing notices a closed connection.
                 let _ = pieces.send(piece);
             });
             Ok(())

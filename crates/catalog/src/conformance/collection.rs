@@ -1,9 +1,9 @@
-//! Promises of collection.
+//! Checks of collection.
 
 use super::*;
 use crate::{Checkpoint, ContainerState, Error, Join, Snapshot};
 
-promises!(
+checks!(
     roots_are_paged_versions_first,
     what_is_referred_to_since_the_snapshot_is_not_condemned,
     what_a_checkpoint_refers_to_since_the_snapshot_is_not_condemned,

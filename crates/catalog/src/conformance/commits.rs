@@ -1,9 +1,9 @@
-//! Promises of commits: all or nothing, references, bases, versions.
+//! Checks of commits: all or nothing, references, bases, versions.
 
 use super::*;
 use crate::{ContainerState, Error};
 
-promises!(
+checks!(
     a_commit_is_all_or_nothing,
     references_must_be_open_or_live,
     references_are_checked_before_changes_and_after_the_lease,

@@ -1,13 +1,13 @@
-//! Promises of container states.
+//! Checks of container states.
 
 use super::*;
 use crate::{ContainerRecord, ContainerState, Error};
 
-promises!(
+checks!(
     container_numbers_count_up_from_one,
     sealing_makes_live_and_keeps_the_figures,
     what_is_no_longer_live_cannot_be_sealed,
-    addresses_in_a_truncated_container_are_refused_to_whoever_had_them_before,
+    addresses_in_a_truncated_container_are_refused_to_their_earlier_users,
     unknown_containers_are_not_there,
     containers_grow_until_they_are_sealed_or_their_writers_lease_is_over,
     statistics_count_files_and_containers,
@@ -67,7 +67,7 @@ fn statistics_count_files_and_containers(fixture: &Fixture) {
     fixture.catalog.condemn(snapshot, &[condemned]).unwrap();
     let found = fixture.catalog.statistics().unwrap();
     assert_eq!((found.files, found.directories, found.versions, found.logical_bytes), (2, 1, 3, 18));
-    // Attributes alone: the content is the one before. What comes again after another is stored as often as it was written.
+    // Attributes alone: the content is the one before. Content that comes again after another is stored as often as it was written.
     fixture.commit(vec![written("d/a", 6)]).unwrap();
     fixture.commit(vec![written("d/a", 5)]).unwrap();
     let found = fixture.catalog.statistics().unwrap();
@@ -76,7 +76,7 @@ fn statistics_count_files_and_containers(fixture: &Fixture) {
     assert_eq!((found.container_bytes, found.container_segments), (200, 20));
 }
 
-fn addresses_in_a_truncated_container_are_refused_to_whoever_had_them_before(fixture: &Fixture) {
+fn addresses_in_a_truncated_container_are_refused_to_their_earlier_users(fixture: &Fixture) {
     let catalog = &fixture.catalog;
     let container = catalog.open_container(fixture.writer).unwrap();
     let before = catalog.renew(fixture.writer, LEASE_MS, true).unwrap().epoch;

@@ -1,11 +1,11 @@
-//! Promises of the journal and its replay.
+//! Checks of the journal and its replay.
 
 use super::*;
 use crate::IssuedNumbers;
 use crate::{ContainerRecord, ContainerState, Error};
 use format::JournalRecord;
 
-promises!(
+checks!(
     every_commit_waits_to_be_journaled,
     a_replayed_catalog_is_the_same,
     replay_gives_the_numbers_of_the_journal,

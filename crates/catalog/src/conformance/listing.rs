@@ -1,9 +1,9 @@
-//! Promises of listing.
+//! Checks of listing.
 
 use super::*;
 use crate::Error;
 
-promises!(
+checks!(
     a_directory_lists_its_own_children_in_byte_order,
     everything_below_is_listed_in_byte_order,
     pages_continue_after_the_last,

@@ -1,10 +1,10 @@
-//! Promises of names: directories, links, removing, renaming, attributes.
+//! Checks of names: directories, links, removing, renaming, attributes.
 
 use super::*;
 use crate::Error;
 use format::{FileTime, FileTimes};
 
-promises!(
+checks!(
     the_root_is_a_directory_from_the_beginning,
     the_root_takes_attributes_and_nothing_else,
     directories_above_a_written_path_are_made,

@@ -1,11 +1,11 @@
-//! Promises of path sessions, stripe sets and checkpoints.
+//! Checks of path sessions, stripe sets and checkpoints.
 
 use super::*;
 use format::HandleKey;
 
 use crate::{Checkpoint, ContainerState, Error, Join, PathSession};
 
-promises!(
+checks!(
     overlapping_joins_share_one_session,
     a_session_keeps_what_it_was_opened_with,
     joining_again_with_a_key_adds_no_second_handle,

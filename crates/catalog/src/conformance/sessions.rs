@@ -1,9 +1,9 @@
-//! Promises of leases.
+//! Checks of leases.
 
 use super::*;
 use crate::{ContainerState, Error};
 
-promises!(
+checks!(
     session_numbers_are_never_reused,
     a_lease_that_ran_out_cannot_commit_or_open_containers,
     a_lease_that_ran_out_is_renewed_until_a_collection_ends_it,

@@ -164,7 +164,7 @@ impl Connections {
     pub fn move_log(&self) {
         let Some(writer) = &self.writer else { return };
         let connection = writer.lock().unwrap_or_else(PoisonError::into_inner);
-        // What cannot be moved now stays in the log.
+        // Pages that cannot be moved now stay in the log.
         let _ = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
     }
 

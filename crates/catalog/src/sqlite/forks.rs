@@ -21,7 +21,7 @@ static GENERATION: AtomicU64 = AtomicU64::new(0);
 /// Device numbers do not use these bits.
 const GENERATION_SHIFT: u32 = 48;
 
-/// All static mutexes, in the order in which SQLite takes one while it holds another. APP1 to APP3 are nobody's here.
+/// All static mutexes, in the order in which SQLite takes one while it holds another. APP1 to APP3 are unused here.
 const MUTEXES: [c_int; 9] = [
     ffi::SQLITE_MUTEX_STATIC_MAIN,
     ffi::SQLITE_MUTEX_STATIC_OPEN,

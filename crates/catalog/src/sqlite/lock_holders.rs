@@ -1,4 +1,4 @@
-//! Which processes hold SQLite's locks on a catalog. Whoever may read the store may lock the log's index, and hold up all
+//! Finds the processes that hold SQLite's locks on a catalog. Every reader of the store may lock the log's index, and hold up all
 //! writers; readers need that file, so it is not closed to them.
 //!
 //! The kernel's list of locks names them: a process that opened the files to ask would lose SQLite's own locks on them

@@ -12,7 +12,7 @@ use super::lock_holders::LockHolders;
 use super::unlocked::Stamp;
 use crate::Error;
 
-/// SQLite itself waits this long, in steps of up to 100 ms; we then look at what happens, and try again.
+/// SQLite itself waits this long, in steps of up to 100 ms; we then check what happens, and try again.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a writer waits for its turn while others write.
 const TURN_TIMEOUT: Duration = Duration::from_secs(300);
@@ -20,12 +20,12 @@ const TURN_TIMEOUT: Duration = Duration::from_secs(300);
 const QUIET_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long without a change where all holders are stopped, or hold their locks for reading.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// What was seen so long ago says nothing about the present holder.
+/// An observation this old says nothing about the present holder.
 const SEEN_TTL: Duration = Duration::from_secs(5);
 /// Between two attempts of which SQLite did not wait in the first.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// What those that wait see together: the next of them does not begin to wait anew.
+/// The shared observations of all waiting writers: the next of them does not begin to wait anew.
 pub(super) struct LockTimeouts {
     path: PathBuf,
     quiet: Mutex<Option<Quiet>>,

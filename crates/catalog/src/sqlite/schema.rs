@@ -53,7 +53,7 @@ const SINCE_FORMAT_9: &str = "
     ALTER TABLE checkpoints RENAME COLUMN holder TO owner;
     DROP INDEX checkpoints_by_seat;
     CREATE UNIQUE INDEX checkpoints_by_stripe_set ON checkpoints (session, stripe_set, number);";
-/// What reads a catalog of this format knows its older names and missing columns.
+/// Reading code knows the older names and missing columns of catalogs since this format.
 const OLDEST_READ_AS_IT_IS: u16 = 7;
 /// "TWGC": marks the file as ours among SQLite databases.
 const APPLICATION_ID: i64 = 0x5457_4743;

@@ -21,7 +21,7 @@ CREATE TABLE sessions (
     end_ns  INTEGER NOT NULL -- by the lease clock (clock.rs), not in nanoseconds: the name is older than that clock
 ) STRICT;
 
--- A row tells of a logical number (state, physical, referred_sequence, moved_epoch) and of the file that was
+-- A row describes a logical number (state, physical, referred_sequence, moved_epoch) and of the file that was
 -- made with that number (stored_bytes, segments, left_epoch, file_gone). Rows are never deleted.
 CREATE TABLE containers (
     id                INTEGER PRIMARY KEY,

@@ -2,7 +2,7 @@
 
 -- Counts every transaction that writes, from the nanoseconds since 1970 when the catalog was made on: no transaction of
 -- another catalog of the store, made earlier, has such a number. Also read straight from the file and from the log
--- (beginnings.rs), which tells whether they belong together.
+-- (beginnings.rs), which decides whether they belong together.
 ALTER TABLE counters ADD COLUMN transactions INTEGER NOT NULL DEFAULT 0;
 -- What `transactions` was before the last transaction.
 ALTER TABLE counters ADD COLUMN transactions_before INTEGER NOT NULL DEFAULT 0;

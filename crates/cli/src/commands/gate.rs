@@ -17,7 +17,7 @@ use crate::panics;
 #[command(after_help = "The file is read again on SIGHUP and when it changes; docs/gate.md explains it.\n\n\
                         Example: thalweg gate --config gate.toml")]
 pub struct Arguments {
-    /// The configuration: addresses, the servers behind them, and how applications are told apart
+    /// The configuration: addresses, the servers behind them, and how applications are distinguished
     #[arg(long, value_name = "FILE", required = true)]
     config: Option<PathBuf>,
     /// Only check the file, and the certificates it names

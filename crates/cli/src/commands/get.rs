@@ -56,7 +56,7 @@ pub struct Arguments {
     /// As the snapshot of this name has it, `latest`: the newest of the place (`thalweg snapshots` lists them)
     #[arg(long, value_name = "ID", conflicts_with_all = ["version", "unfinished", "at"])]
     snapshot: Option<String>,
-    /// What a live or interrupted session has checkpointed of a file, though it is not committed
+    /// Get what a live or interrupted session has checkpointed of a file, though it is not committed
     #[arg(long)]
     unfinished: bool,
     /// With --unfinished: also where none of the file's content was stored
@@ -281,7 +281,7 @@ fn fetch(
     output.summary(line(&summary, dry_run))?;
     if let Some(signal) = summary.interrupted {
         if dry_run {
-            return Err(Interrupted { signal, message: "interrupted: not all names were looked at".to_owned() }.into());
+            return Err(Interrupted { signal, message: "interrupted: not all names were compared".to_owned() }.into());
         }
         let begun = wanted.iter().find(|wanted| !into && wanted.entry.attributes.kind == FileKind::Directory);
         let message = interrupted(begun.map(|begun| destination.path(&begun.to)));

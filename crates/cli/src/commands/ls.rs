@@ -96,7 +96,7 @@ impl Listing<'_> {
         Ok(())
     }
 
-    /// What is listed; of another time, as it is now.
+    /// The listed tree; of another time, as it is now.
     fn base(&self, path: &StorePath) -> anyhow::Result<Option<FileEntry>> {
         match self.view.is_snapshot() {
             true => self.view.entry(path),

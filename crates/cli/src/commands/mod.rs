@@ -40,7 +40,7 @@ use crate::shown;
 /// The main thread's claim owner, for commits, not for packing.
 pub const COMMITTER: ClaimOwner = ClaimOwner(0);
 
-/// What else says that the disk is full advises removals.
+/// Other errors of a full disk advise removals.
 const FULL_WITHOUT_RESERVE: &str = "the disk is full, and the store's reserve has no room for this removal either; nothing was removed; remove less at a \
      time, end what writes to the store, or free some MiB outside of the store, and run it again";
 
@@ -90,7 +90,7 @@ pub fn refuse_without_data(
     }
 }
 
-/// What was mended of the journal.
+/// Describes the repaired records of the journal.
 pub fn journal_is_whole(paths: u64) -> String {
     let them = if paths == 1 { "it" } else { "them" };
     format!("the journal had lost {}, and has {them} again", shown::count(paths, "name"))

@@ -182,7 +182,7 @@ fn put_again_after_restarts(
                      once more, or put a file"
                 )
             }
-            // What was read since the last commit has no name yet.
+            // Content read since the last commit has no name yet.
             Err(error) if !is_stream && is_of_a_full_disk(&error) => return Err(broken_off(error, &stored)),
             done => return done,
         }

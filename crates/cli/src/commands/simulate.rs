@@ -46,13 +46,13 @@ pub struct Arguments {
     /// Requests for nodes: one-at-a-time, additive, exponential or all-at-once
     #[arg(long, default_value = "all-at-once", value_name = "HOW")]
     growth: Growth,
-    /// What leaves a full cache: lru, lfu, fifo, random or size-aware
+    /// Eviction from a full cache: lru, lfu, fifo, random or size-aware
     #[arg(long, default_value = "lru", value_name = "ORDER")]
     eviction: Eviction,
-    /// Waiting tasks that are looked at [default: 2500; thalweg all]
+    /// Waiting tasks that a decision examines [default: 2500; thalweg all]
     #[arg(long, value_name = "TASKS", value_parser = clap::value_parser!(u32).range(1..))]
     window: Option<u32>,
-    /// What is random is the same again for the same seed
+    /// The same seed repeats the same run
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
     /// Processors, two a node [default: 128; sine 200, all-pairs 4096]
@@ -66,7 +66,7 @@ pub struct Arguments {
     /// Files in each of the two sets of all-pairs
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_FILES))]
     files: u32,
-    /// What a task of all-pairs computes
+    /// Time that a task of all-pairs computes
     #[arg(long, default_value_t = 4.0, value_name = "SECONDS", value_parser = seconds)]
     compute_s: f64,
     /// Objects a file of stacking, one of the source's: 1, 1.38, 2, 3, 4, 5, 10, 20, 30

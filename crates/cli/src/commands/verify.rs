@@ -1,4 +1,4 @@
-//! `thalweg verify`: looks at everything, and makes table or catalog again from the containers.
+//! `thalweg verify`: checks everything, and makes table or catalog again from the containers.
 
 use std::ffi::OsString;
 
@@ -15,7 +15,7 @@ use crate::shown;
 /// Check containers and versions; rebuild table or catalog
 #[derive(clap::Args)]
 #[command(
-    after_help = "Exits with 3 when something is damaged, and names it. A rebuilt catalog needs a store nobody else \
+    after_help = "Exits with 3 when something is damaged, and names it. A rebuilt catalog needs a store that no other process \
                         uses meanwhile; the old one is kept as catalog.sqlite.old.\n\n\
                         Example: thalweg verify /scratch/st --data"
 )]

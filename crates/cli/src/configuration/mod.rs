@@ -15,7 +15,7 @@ pub use settings::{SETTINGS, Setting};
 /// The table of nodes' names for MPI programs.
 const ALIASES: &str = "alias";
 
-/// What the file says; nothing where there is none.
+/// The content of the file; empty where there is none.
 #[derive(Default)]
 pub struct Configuration {
     path: Option<PathBuf>,

@@ -140,7 +140,7 @@ pub fn link(from: (&OwnedFd, &CStr), to: (&OwnedFd, &CStr)) -> Result<()> {
     }
 }
 
-/// What a name is to the destination.
+/// The role of a name at the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameState {
     New,

@@ -6,7 +6,7 @@ use crate::name_patterns::NamePattern;
 pub struct Filter {
     /// If there are any, what none of them is about is not fetched.
     pub include: Vec<NamePattern>,
-    /// What these are about is not fetched.
+    /// Names that these match are not fetched.
     pub exclude: Vec<NamePattern>,
 }
 

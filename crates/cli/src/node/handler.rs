@@ -50,7 +50,7 @@ type Answer = Result<Answered, Failure>;
 /// An answer's memory for each fingerprint, and for each segment entry.
 const ANSWER_BYTES: u64 = 40;
 const ENTRY_BYTES: u64 = 80;
-/// What a read of a file holds beside its answer while it is made: the blocks around 64 segments, and the entries of a run.
+/// Memory that a read of a file holds beside its answer while it is made: the blocks around 64 segments, and the entries of a run.
 const READ_BYTES: u64 = 1536 << 10;
 
 impl Connection {

@@ -76,7 +76,7 @@ mod tests {
         failures.add("b", path("x"), "gone".into());
         failures.add("a", path("y"), "full".into());
         failures.add("a", path("x"), "still full".into());
-        failures.add("", path("z"), "nobody asks".into());
+        failures.add("", path("z"), "no job asks".into());
         assert_eq!(failures.of_job("a"), [(path("y"), "full".into()), (path("x"), "still full".into())]);
         failures.remove("a", &path("x"));
         assert_eq!(failures.of_job("a"), [(path("y"), "full".into())]);

@@ -31,7 +31,7 @@ pub enum Outcome {
     Failed(anyhow::Error),
 }
 
-/// What an unchanged name is in the store.
+/// The state of an unchanged name in the store.
 pub enum Known {
     Entry(Box<FileEntry>),
     /// Another name of the file that this one has.

@@ -1,5 +1,5 @@
 //! Units of work between the walk and the workers: bounded where the walk puts in, open where a worker gives back the
-//! rest of a unit that turned out to be large. The last unit in the queue is halved when it is taken: else whoever gave
+//! rest of a unit that turned out to be large. The last unit in the queue is halved when it is taken: else the worker that gave
 //! back the rest of it would take it again before another worker wakes, and one core would do all the work.
 
 use std::collections::VecDeque;

@@ -19,7 +19,7 @@ const ID_BYTES: usize = 4;
 /// Of a list's: no other is to have it.
 const LIST_ID_BYTES: usize = 12;
 
-/// What the user says of a snapshot.
+/// The options of a snapshot.
 #[derive(Clone, Debug, Default)]
 pub struct SnapshotOptions {
     /// This machine's name, if none is given.

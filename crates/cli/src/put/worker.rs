@@ -1,4 +1,4 @@
-//! A worker: looks at names, reads what is new, and packs it.
+//! A worker: compares names, reads what is new, and packs it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;

@@ -133,7 +133,7 @@ fn a_rebuild_from_a_damaged_journal_does_not_lose_what_the_present_catalog_has()
     let found = store.try_verb("verify", &["--data"]).expect(3);
     assert!(found.stderr.contains("b: the catalog has it, the journal in the containers does not"), "{found:?}");
     let refused = store.try_verb("verify", &["--rebuild-catalog"]).expect(1);
-    assert!(refused.stderr.contains("would lack a name or version that the present one has (b)"), "{refused:?}");
+    assert!(refused.stderr.contains("would miss a name or version that the present one has (b)"), "{refused:?}");
     assert!(refused.stderr.contains("--force"), "{refused:?}");
     assert_eq!(store.verb("repair", &["--json"]).json()["journaled_paths"], 1);
     store.try_verb("verify", &["--rebuild-catalog"]).expect(3);

@@ -370,7 +370,7 @@ fn a_crowd_of_connections_is_refused_and_writers_go_on() {
     drop(crowd);
     let deadline = Instant::now() + Duration::from_secs(20);
     while run(&["ls".to_owned(), format!("thalweg://{}::", node.address)]).code != Some(0) {
-        assert!(Instant::now() < deadline, "the crowd is gone, and nobody is let in");
+        assert!(Instant::now() < deadline, "the crowd is gone, and no client is let in");
     }
 }
 

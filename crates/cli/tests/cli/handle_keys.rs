@@ -13,7 +13,7 @@ const OWN: HandleKey = HandleKey(*b"the owner's key.");
 const OTHER: HandleKey = HandleKey(*b"a key of another");
 
 /// All that can be asked about a session, but to list what it has checkpointed.
-fn deeds(session: SessionId, key: HandleKey) -> Vec<Request> {
+fn requests(session: SessionId, key: HandleKey) -> Vec<Request> {
     let (stripe_set, sequence, stamp, epoch) = (0, 1, 0, 0);
     let extents = vec![Extent { offset: 0, bytes: SEGMENT_BYTES }];
     vec![
@@ -75,9 +75,9 @@ fn a_session_is_left_alone_by_all_that_have_no_key_of_it() {
         let mut stranger = Client::greet(&node.address, client);
         let other = stranger.open("own", &node.address, OTHER);
         attach(&mut stranger, other, OTHER);
-        for deed in deeds(session, OTHER) {
-            let answer = stranger.ask(deed.clone());
-            assert!(is_refused(&answer), "{deed:?} was answered {answer:?}");
+        for request in requests(session, OTHER) {
+            let answer = stranger.ask(request.clone());
+            assert!(is_refused(&answer), "{request:?} was answered {answer:?}");
         }
         // Nothing of it is this connection's.
         stranger.ask(Request::Unlock { session });
@@ -132,9 +132,9 @@ fn keys_of_handles_hold_after_their_node_was_started_again() {
     drop(node);
     let node = Node::of(&store);
     let mut stranger = Client::greet(&node.address, 2);
-    for deed in deeds(session, OTHER) {
-        let answer = stranger.ask(deed.clone());
-        assert!(is_refused(&answer), "{deed:?} was answered {answer:?}");
+    for request in requests(session, OTHER) {
+        let answer = stranger.ask(request.clone());
+        assert!(is_refused(&answer), "{request:?} was answered {answer:?}");
     }
     let mut owner = Client::greet(&node.address, 1);
     attach(&mut owner, session, OWN);

@@ -138,7 +138,7 @@ fn directories_come_back_without_special_bits_and_each_kind_of_what_is_left_out_
     for kind in ["its setuid or setgid bit (--privileged", "its sticky bit (--privileged"] {
         assert_eq!(done.stderr.matches(kind).count(), 1, "{}", done.stderr);
     }
-    let message = get(&store, "tree", &store.path("told"), &[], 0).text();
+    let message = get(&store, "tree", &store.path("message"), &[], 0).text();
     assert!(message.contains("left out: 2 setuid or setgid bits, 2 sticky bits"), "{message}");
     get(&store, "tree", &store.path("privileged"), &["--privileged"], 0);
     assert_eq!((mode("privileged", "all"), mode("privileged", "sticky")), (0o7777, 0o1777));

@@ -1,4 +1,4 @@
-//! A tree as plain data, for comparing: everything `put` promises to keep, read by other means than its own.
+//! A tree as plain data, for comparing: everything `put` keeps, read by other means than its own.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;

@@ -1,4 +1,4 @@
-//! What can be done with snapshots besides fetching them: compare, search, measure, tag, and drop by rules.
+//! Verbs of snapshots besides fetching them: compare, search, measure, tag, and drop by rules.
 
 use std::fs;
 

@@ -110,7 +110,7 @@ fn verify_says_that_a_catalog_without_a_newest_version_hides_what_else_is_there(
     let store = store_of_three();
     change(&store, "DELETE FROM versions WHERE file = 2");
     let verified = store.try_verb("verify", &[]).expect(3);
-    assert!(verified.stderr.contains("was not looked at"), "{verified:?}");
+    assert!(verified.stderr.contains("was not checked"), "{verified:?}");
     assert!(!verified.stderr.contains("can be read"), "{verified:?}");
 }
 

@@ -185,7 +185,7 @@ fn a_snapshot_of_an_unchanged_tree_is_small_and_changes_nothing() {
 }
 
 #[test]
-fn a_place_loses_only_what_the_same_source_had_and_nobody_wrote_since() {
+fn a_place_loses_only_what_the_same_source_had_and_no_other_wrote_since() {
     let store = Store::new();
     let place = StoreAddress::of(&store);
     let (one, two) = (store.path("one"), store.path("two"));
@@ -256,7 +256,7 @@ fn what_could_not_be_read_stays_in_the_place_and_the_snapshot_says_so() {
     assert_eq!(names(place.run("ls", "t", &["-R", "--json"])), ["t/d", "t/d/file"]);
     let listed = place.run("snapshots", "t", &["--json"]).expect(0).json();
     assert_eq!(listed[1]["missing"], 1);
-    // What the incomplete one does not know leaves the place by the one before it.
+    // Names unknown to the incomplete one leave the place by the one before it.
     fs::remove_file(source.join("d")).unwrap();
     place.put(&source, "t", &[]);
     assert!(names(place.run("ls", "t", &["-R", "--json"])).is_empty());

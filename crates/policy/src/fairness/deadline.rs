@@ -10,7 +10,7 @@ use super::{Depth, Settings};
 /// Outstanding bytes when the depth is automatic: small, since all of it blocks.
 const DEFAULT_DEPTH_BYTES: u64 = 128 << 10;
 
-/// Most deadlines that `fits` looks at.
+/// Most deadlines that `fits` checks.
 const MAX_DEADLINES: f64 = 1e6;
 
 pub fn deadline(settings: &Settings) -> InOrder {
@@ -34,7 +34,7 @@ pub struct Demand {
 ///
 /// For every t at which a deadline can fall: blocking + Σ (⌊(t − dᵢ) / pᵢ⌋ + 1) cᵢ ≤ rate · t. Only t up to
 /// (blocking + Σ max(0, pᵢ − dᵢ) cᵢ / pᵢ) / (rate − Σ cᵢ / pᵢ) can fail. A load that takes the whole rate, or
-/// so nearly that more than a million deadlines would have to be looked at, is refused.
+/// so nearly that more than a million deadlines would have to be checked, is refused.
 pub fn fits(demands: &[Demand], rate_bytes_per_s: f64, blocking_bytes: u64) -> bool {
     let rate = rate_bytes_per_s / 1e9;
     let asked: f64 = demands.iter().map(|demand| demand.bytes as f64 / demand.period_ns.max(1) as f64).sum();

@@ -229,7 +229,7 @@ impl Queues {
         let cell = QueuedRequest {
             id: request.id,
             cost_bytes: request.cost_bytes.clamp(1, MAX_BYTES),
-            deadline: request.deadline.unwrap_or_else(|| self.promised(flow.0, now)),
+            deadline: request.deadline.unwrap_or_else(|| self.default_deadline(flow.0, now)),
             since: now,
             stream: flow.0,
             completion: request.completion,
@@ -251,7 +251,7 @@ impl Queues {
     }
 
     /// Returns when a request without a deadline of its own is due.
-    fn promised(&self, mut node: u32, now: Time) -> Time {
+    fn default_deadline(&self, mut node: u32, now: Time) -> Time {
         while node != NONE {
             let Node { within_ns, parent, .. } = self.nodes[node as usize];
             if within_ns != u64::MAX {

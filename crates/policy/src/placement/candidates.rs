@@ -54,7 +54,7 @@ impl Candidates {
         }
     }
 
-    /// Each sweep is paid for by as many insertions as it looks at.
+    /// Each sweep is paid for by as many insertions as it examines.
     fn make_room(&mut self, queue: &Queue) {
         self.0.retain(|candidate| queue.is_there(*candidate));
         if self.0.len() > self.0.capacity() / 2 {

@@ -100,7 +100,7 @@ mod tests {
                 line.drop_departed(|entry| standing.contains(entry));
             }
             assert_eq!((line.first(), line.len()), (standing.first().copied(), standing.len()), "after {sequence}");
-            assert!(line.in_order.len() + line.strays.len() <= 2 * standing.len() + FEW + 2, "nobody swept");
+            assert!(line.in_order.len() + line.strays.len() <= 2 * standing.len() + FEW + 2, "stale entries stayed");
         }
     }
 }

@@ -28,7 +28,7 @@ struct Task {
     kind: Option<Kind>,
 }
 
-/// The rules as `placement` and `rule` describe them, by looking at every task and every worker each time.
+/// The rules as `placement` and `rule` describe them, by examining every task and every worker each time.
 struct Oracle {
     rule: Rule,
     window: usize,

@@ -19,7 +19,7 @@ const MIN_EVIDENCE_S: f64 = 0.5;
 /// probes, which are rare, four.
 const KEPT_WEIGHT_OF_RATES: f64 = 1.0 - 1.0 / 8.0;
 const KEPT_WEIGHT_OF_PROBES: f64 = 0.75;
-/// Less than the model must promise before a move to the client: measured gains and promised ones below this end it.
+/// Less than the model must predict before a move to the client: measured gains and predicted ones below this end it.
 const MIN_KEPT_GAIN: f64 = 1.05;
 /// After a move that was taken back the client is not tried for this long (s); doubles up to the maximum.
 const FIRST_PAUSE_S: f64 = 10.0;
@@ -214,7 +214,7 @@ impl Adaptive {
     }
 }
 
-/// What received frames have shown since a move.
+/// The measurements of received frames since a move.
 #[derive(Clone, Copy, Debug, Default)]
 struct Evidence {
     program: Quotient,
@@ -279,7 +279,7 @@ mod tests {
         link_bytes_per_s: f64,
         duplicate_share: f64,
         encoded_share: f64,
-        /// What the node's disk takes of encoded new bytes.
+        /// Rate at which the node's disk takes encoded new bytes.
         disk_bytes_per_s: f64,
     }
 

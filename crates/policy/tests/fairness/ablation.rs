@@ -1,4 +1,4 @@
-//! What each controller of the anticipating scheduler is worth: the measures of every recorded case, for
+//! The worth of each controller of the anticipating scheduler: the measures of every recorded case, for
 //! `bench/ablate`, which runs this on the code as it is and with one controller switched off at a time.
 
 use thalweg_policy::fairness::Kind;

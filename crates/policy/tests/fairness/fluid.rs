@@ -1,4 +1,4 @@
-//! SFQ(D) and ours against what fluid sharing (GPS) promises, under random arrivals.
+//! SFQ(D) and ours against fluid sharing (GPS), under random arrivals.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! Several gates before several servers, telling each other what they served.
+//! Several gates before several servers, exchanging what they served.
 
 use thalweg_policy::fairness::Kind;
 use thalweg_policy::fairness::max_min::{Claim, allocate};

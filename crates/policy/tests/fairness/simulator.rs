@@ -107,7 +107,7 @@ enum Event {
     GiveBack { server: usize, id: u64 },
     AskAgain { server: usize, id: u64 },
     Ask { server: usize },
-    Tell { server: usize },
+    Exchange { server: usize },
     Hear { server: usize, application: usize, bytes: u64 },
 }
 
@@ -223,7 +223,7 @@ pub fn run(scene: &Scene) -> Outcome {
     if scene.exchange_ns > 0 {
         for server in 0..scene.servers.len() {
             let at = world.random.below(scene.exchange_ns);
-            world.at(at, Event::Tell { server });
+            world.at(at, Event::Exchange { server });
         }
     }
     while let Some(Reverse((now, _, event))) = world.events.pop() {
@@ -309,7 +309,7 @@ impl<'a> World<'a> {
                 self.servers[server].asked_at = u64::MAX;
                 self.ask(server, now);
             }
-            Event::Tell { server } => self.tell(server, now),
+            Event::Exchange { server } => self.exchange(server, now),
             Event::Hear { server, application, bytes } => {
                 let flow = self.servers[server].applications[application];
                 self.servers[server].gate.served_at_other_servers(flow, bytes, Time(now));
@@ -420,7 +420,7 @@ impl<'a> World<'a> {
         self.ask(server, now);
     }
 
-    fn tell(&mut self, server: usize, now: u64) {
+    fn exchange(&mut self, server: usize, now: u64) {
         for application in 0..self.scene.weights.len() {
             let bytes = self.servers[server].charged[application] - self.servers[server].exchanged[application];
             self.servers[server].exchanged[application] += bytes;
@@ -429,6 +429,6 @@ impl<'a> World<'a> {
                 self.at(at, Event::Hear { server: other, application, bytes });
             }
         }
-        self.at(now + self.scene.exchange_ns, Event::Tell { server });
+        self.at(now + self.scene.exchange_ns, Event::Exchange { server });
     }
 }

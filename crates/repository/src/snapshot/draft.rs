@@ -112,7 +112,7 @@ impl SnapshotDraft {
 
     fn write(&mut self, path: &StorePath, attributes: &Attributes) -> usize {
         let start = self.bytes.len();
-        // What is not restored would make records of unchanged files differ.
+        // Attributes that are not restored would make records of unchanged files differ.
         let times = FileTimes { changed: FileTime::default(), ..attributes.times };
         let attributes = Attributes { times, inode: 0, ..attributes.clone() };
         attributes.write(self.bytes.blob(path.as_bytes()));

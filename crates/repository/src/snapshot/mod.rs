@@ -42,7 +42,7 @@ pub struct TreeSnapshot {
     attributes: Attributes,
 }
 
-/// What a put knows of its snapshot besides the names.
+/// The facts a put has about its snapshot besides the names.
 pub struct SnapshotOrigin {
     pub taken: FileTime,
     pub host: String,

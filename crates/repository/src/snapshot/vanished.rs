@@ -13,7 +13,7 @@ use crate::list::list_everything;
 use crate::repair::is_damage;
 use crate::{Error, Repository, Result};
 
-/// What is to leave the place.
+/// The names that are to leave the place.
 #[derive(Default)]
 pub(super) struct Removals {
     /// Names of which nothing is lost.
@@ -36,7 +36,7 @@ struct MadeName {
 enum MadeContent {
     /// This version, which a snapshot holds.
     Held(VersionId),
-    /// What was committed by then (nanoseconds since 1970), with this digest if it was written under the name.
+    /// Names committed by then (nanoseconds since 1970), with this digest if it was written under the name.
     Listed { committed_ns: i64, digest: Option<[u8; 32]> },
 }
 
@@ -198,7 +198,7 @@ impl MadeName {
 }
 
 impl Candidates {
-    /// Returns whether unfinished puts wrote what the name has: they listed it, and nobody has written since, or they wrote it
+    /// Returns whether unfinished puts wrote what the name has: they listed it, and no other has written since, or they wrote it
     /// through another name of the file.
     fn has_written(&self, entry: &FileEntry, made: &[MadeName]) -> bool {
         let Some(head) = &entry.head else { return false };

@@ -112,7 +112,7 @@ fn a_hole_costs_nothing_by_its_length_and_gives_what_reading_zeros_gives() {
     assert_eq!(&end, b"\0\0\0after");
 }
 
-/// Whoever meets the full disk first is told; another, whose content went the same way, must not commit it.
+/// The first writer that meets the full disk gets the error; another, whose content went the same way, must not commit it.
 #[test]
 fn no_commit_refers_to_what_another_writers_full_disk_has_dropped() {
     let world = World::new();
@@ -157,6 +157,6 @@ fn a_removal_goes_well_although_content_that_waits_finds_the_disk_full() {
         };
         assert_eq!(process.catalog().entry(&path("a")).unwrap(), None);
         let refused = process.name(CLAIM_OWNER, &[named("b", WriteMode::Create, waiting)]).unwrap_err();
-        assert!(refused.is_full(), "its writer is told: {refused}");
+        assert!(refused.is_full(), "its writer gets the error: {refused}");
     }
 }

@@ -37,7 +37,7 @@ enum Blocks {
     Believed,
 }
 
-/// Returns the header of a file that is another container's, or another store's: somebody copied it there. None where the
+/// Returns the header of a file that is another container's, or another store's: it was copied there. None where the
 /// header is the container's own, or cannot be read.
 pub fn foreign_header(file: &dyn File, store: StoreId, container: ContainerId) -> Result<Option<ContainerHeader>> {
     if file.length()? < CONTAINER_HEADER_BYTES as u64 {

@@ -1,4 +1,4 @@
-//! Who holds a lock, for messages.
+//! Finds the holder of a lock, for messages.
 
 use std::fs::{File, metadata, read, read_to_string};
 use std::os::unix::fs::MetadataExt;

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::ordinary::{explained, no_file};
 
-/// Whether a directory may be reached through a symbolic link: in a store that nobody else writes to.
+/// Whether a directory may be reached through a symbolic link: in a store that no other user writes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
     Followed,

@@ -24,7 +24,7 @@ const ACCESS_LISTS: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_de
 /// How often a file that others make and remove meanwhile is tried.
 const ATTEMPTS: usize = 16;
 
-/// What becomes of a file that is opened, or made.
+/// The mode and owner of a file that is opened, or made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
     /// An existing file is an error.
@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(fs::read(at("elsewhere/07/one")).unwrap(), b"theirs");
         assert_eq!(fs::read_dir(at("elsewhere/07")).unwrap().count(), 1);
         let ours = Directory::new(at("store"), Permissions::default());
-        assert_eq!(ours.open(name).unwrap().read(0, 6).unwrap(), b"theirs", "nobody else writes to the store");
+        assert_eq!(ours.open(name).unwrap().read(0, 6).unwrap(), b"theirs", "no other user writes to the store");
     }
 
     #[test]

@@ -59,9 +59,9 @@ mod tests {
     fn each_piece_is_told_once_and_all_of_them_are_the_range() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&vec![1; 5 << 20]).unwrap();
-        let told = RefCell::new(Vec::new());
-        write_back(&file, 100..5 << 20, &|bytes| told.borrow_mut().push(bytes)).unwrap();
-        assert_eq!(*told.borrow(), [PIECE_BYTES, PIECE_BYTES, (1 << 20) - 100]);
+        let reported = RefCell::new(Vec::new());
+        write_back(&file, 100..5 << 20, &|bytes| reported.borrow_mut().push(bytes)).unwrap();
+        assert_eq!(*reported.borrow(), [PIECE_BYTES, PIECE_BYTES, (1 << 20) - 100]);
         write_back(&file, 7..7, &|_| panic!("nothing is to be written")).unwrap();
     }
 }

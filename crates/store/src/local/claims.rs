@@ -139,7 +139,7 @@ mod tests {
         let mut claims = Claims::default();
         (0..MAX_OF_OWNER + 10).for_each(|number| claims.claim(fingerprint(number), greedy));
         assert_eq!(claims.claimed.len(), MAX_OF_OWNER);
-        assert!(claims.answer(&fingerprint(MAX_OF_OWNER + 1)).is_none(), "whoever asks next may send it");
+        assert!(claims.answer(&fingerprint(MAX_OF_OWNER + 1)).is_none(), "the next one that asks may send it");
         claims.claim(fingerprint(MAX_OF_OWNER + 1), other);
         assert!(claims.is_claimed_by(&fingerprint(MAX_OF_OWNER + 1), other));
         claims.resolve(fingerprint(0), SegmentAddress::new(ContainerId(1), 0));

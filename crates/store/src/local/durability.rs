@@ -120,7 +120,7 @@ impl Shared {
                 self.sync_container(unsynced)?;
             }
             let facts = match self.write_footer(id) {
-                // Its parts tell what is in it, as in a file that a killed writer left.
+                // Its parts say what is in it, as in a file that a killed writer left.
                 Err(Error::Full { .. }) => NO_FOOTER,
                 written => written.map(|()| self.facts_of(id))?,
             };

@@ -1,6 +1,6 @@
 //! No container stays open for a disk that is full, since an open one cannot be collected: a container of which a part finds
 //! no room ends with what is in its file, and the rest of it is dropped. Nothing is lost silently: the catalog then
-//! refuses each commit that relies on an earlier address in it. An open container that nobody writes to is closed, too.
+//! refuses each commit that relies on an earlier address in it. An open container without a writer is closed, too.
 
 use std::time::Instant;
 
@@ -36,7 +36,7 @@ impl Shared {
             if writing.open.as_ref().is_some_and(|open| open.id == id) {
                 writing.retire(self);
             }
-            // Before the catalog moves on: whoever asks after that is given no address of what is dropped.
+            // Before the catalog moves on: later look-ups get no address of what is dropped.
             lock(&self.claims).forget(id);
             writing.container(id).and_then(|container| unsynced(container))
         };

@@ -286,7 +286,7 @@ impl Shared {
 pub fn explain_existing(error: Error) -> Error {
     match error {
         Error::Io { path, source } if source.kind() == ErrorKind::AlreadyExists => {
-            let why = "it is there already, although the catalog has just given its number: somebody copied a container \
+            let why = "it is there already, although the catalog has just given its number: a container was copied \
                        there, or the catalog is older than its containers; `thalweg verify` says which, and what to do";
             Error::Io { path, source: std::io::Error::new(ErrorKind::AlreadyExists, why) }
         }

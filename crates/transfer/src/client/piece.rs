@@ -13,7 +13,7 @@ pub struct Piece {
     bytes: u64,
 }
 
-// SAFETY: the maker of a piece promises that its memory may be used from any thread until the operation is done.
+// SAFETY: the maker of a piece guarantees that its memory may be used from any thread until the operation is done.
 unsafe impl Send for Piece {}
 // SAFETY: see above.
 unsafe impl Sync for Piece {}
@@ -45,7 +45,7 @@ impl Piece {
         if self.bytes == 0 {
             return &[];
         }
-        // SAFETY: promised by the maker of the piece.
+        // SAFETY: guaranteed by the maker of the piece.
         unsafe { std::slice::from_raw_parts(self.memory, self.bytes as usize) }
     }
 
@@ -54,7 +54,7 @@ impl Piece {
     pub fn fill<'a>(&self, bytes: &'a [u8], unfilled: &mut Vec<Piece>) -> &'a [u8] {
         let (mine, rest) = bytes.split_at(bytes.len().min(self.bytes as usize));
         if !mine.is_empty() {
-            // SAFETY: promised by the maker of the piece; received buffers do not overlap the program's.
+            // SAFETY: guaranteed by the maker of the piece; received buffers do not overlap the program's.
             unsafe { std::ptr::copy_nonoverlapping(mine.as_ptr(), self.memory, mine.len()) };
         }
         let filled = mine.len() as u64;
@@ -68,7 +68,7 @@ impl Piece {
     /// Fills the piece with zeros.
     pub fn clear(&self) {
         if self.bytes > 0 {
-            // SAFETY: promised by the maker of the piece.
+            // SAFETY: guaranteed by the maker of the piece.
             unsafe { std::ptr::write_bytes(self.memory, 0, self.bytes as usize) };
         }
     }

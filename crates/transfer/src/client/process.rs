@@ -99,7 +99,7 @@ impl Process {
     pub fn join(self: &Arc<Self>, ticket: &Ticket) -> Result<Arc<Session>> {
         let id = ticket.session.id;
         let mut sessions = self.sessions();
-        // A closing one must be gone first: nodes could not tell its detach from a new attach.
+        // A closing one must be gone first: nodes could not distinguish its detach from a new attach.
         while let Some(held) = sessions.get_mut(&id) {
             if let Some(session) = &held.session {
                 held.handles += 1;

@@ -214,7 +214,7 @@ impl Session {
         }
         if let Some(queue) = self.queues.iter().find(|queue| queue.has_unreceived()) {
             let text = format!(
-                "a node was replaced while the file was synchronised, and stripe set {} may lack bytes written before; write \
+                "a node was replaced while the file was synchronised, and stripe set {} may miss bytes written before; write \
                  them again",
                 queue.stripe_set
             );

@@ -34,7 +34,7 @@ const MAX_BACK_OFF: Duration = Duration::from_millis(250);
 pub(super) struct StreamConnection {
     pub stream: Arc<Stream>,
     phase: Phase,
-    /// What the node said in its Welcome.
+    /// The node's Welcome.
     peer: Option<PeerNode>,
     /// Send queues whose `Attach` is not answered; nothing else is sent meanwhile.
     attaching: HashMap<u64, Arc<SendQueue>>,
@@ -276,7 +276,7 @@ impl StreamConnection {
         }
         self.node().liveness.work(now);
         if number == 0 {
-            return self.told(reply, context, now);
+            return self.handle_notice(reply, context, now);
         }
         if let Some(queue) = self.attaching.remove(&number) {
             return self.attach_answered(queue, reply, context, now);
@@ -311,7 +311,7 @@ impl StreamConnection {
     }
 
     /// Handles an unsolicited message of the node.
-    fn told(&mut self, reply: Reply, context: &IoContext, now: Instant) -> Result<(), Disconnect> {
+    fn handle_notice(&mut self, reply: Reply, context: &IoContext, now: Instant) -> Result<(), Disconnect> {
         match reply {
             Reply::Durable { session, stripe_set, sequence, held } => {
                 let queue = self.stream.durable(session, stripe_set, sequence, &held);
@@ -389,7 +389,7 @@ impl StreamConnection {
             }
             Reply::NeedFingerprints { stamp, .. } => {
                 if !frame.send_full_list() {
-                    return Err(Disconnect::Broken("it asked for names that it was told".into()));
+                    return Err(Disconnect::Broken("it asked for names that it has".into()));
                 }
                 frame.set_stamp(stamp);
                 self.wanting.push_back((queue, frame, ContentRequest::Names));

@@ -59,7 +59,7 @@ pub struct Failure {
     pub head: Option<VersionId>,
     /// Why a change was refused, where the catalog refused it.
     pub refusal: Option<Refusal>,
-    /// What on the node it is about, if it names something. Boxed: results carry failures everywhere.
+    /// The object on the node that it is about, if it names one. Boxed: results carry failures everywhere.
     pub subject: Option<Box<Subject>>,
 }
 

@@ -11,7 +11,7 @@ messages! {
         // The connection.
 
         /// The first message. `client` is the process's random number, the same on all its streams and across
-        /// reconnections; `stream` tells its connections apart. Bandwidth is shared between `application`s; empty:
+        /// reconnections; `stream` distinguishes its connections. Bandwidth is shared between `application`s; empty:
         /// unnamed.
         1 Hello { client: u64, stream: u32, job: String, application: String },
         /// Measures the link. Payload: bytes to be thrown away.

@@ -10,7 +10,7 @@ use crate::handshake::ClientIdentity;
 const TIMEOUT: Duration = Duration::from_secs(60);
 const HANDSHAKE_TIMEOUTS: HandshakeTimeouts = HandshakeTimeouts { silence: TIMEOUT, welcome: TIMEOUT };
 
-/// Returns an address where nobody listens.
+/// Returns an address without a listener.
 fn absent() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }

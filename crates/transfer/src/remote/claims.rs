@@ -1,4 +1,4 @@
-//! What claim owners have promised to put, and whether segments that the node still held in memory may have been lost.
+//! The segments that claim owners have yet to put, and whether segments that the node still held in memory may have been lost.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -53,7 +53,7 @@ pub(super) struct IncarnationGuard {
 #[derive(Default)]
 struct State {
     incarnation: Option<u64>,
-    /// Counts uses relied on, to tell whether one was added while a `make_durable` was under way.
+    /// Counts uses relied on, to see whether one was added while a `make_durable` was under way.
     count: u64,
     lost: bool,
 }

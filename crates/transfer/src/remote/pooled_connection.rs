@@ -410,7 +410,7 @@ mod tests {
     #[test]
     fn a_node_of_another_release_is_refused_whatever_it_says() {
         for (protocol, older) in [(format::PROTOCOL - 1, "the peer is"), (format::PROTOCOL + 1, "this program is")] {
-            let said = [&format::FRAME_MAGIC[..], &[protocol], b" and nobody knows what comes after"].concat();
+            let said = [&format::FRAME_MAGIC[..], &[protocol], b" and unknown bytes come after"].concat();
             let error = refusal(|mut stream| stream.write_all(&said).unwrap());
             assert!(matches!(error, Error::Protocol { .. }) && error.to_string().contains(older), "{error}");
         }

@@ -198,6 +198,6 @@ mod tests {
         drop(first);
         assert_eq!([order.recv().unwrap(), order.recv().unwrap()], ["second", "third"]);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert!(connection.is_quiet(), "nobody was given up");
+        assert!(connection.is_quiet(), "no connection was given up");
     }
 }

@@ -1,4 +1,4 @@
-//! Heartbeats: every few seconds each client is sent one, so that it can tell a node that holds it back, or works long
+//! Heartbeats: every few seconds each client is sent one, so that it can distinguish a node that holds it back, or works long
 //! for it, from one that is gone. The same thread ends connections whose frames come too slowly.
 //!
 //! The thread waits for no client.

@@ -59,7 +59,7 @@ impl IdleConnections {
 
     fn take(&self, number: u64) -> Option<ClientConnection> {
         let client = self.connections().remove(&number)?;
-        // It is in the set: whoever is in the map gets there before `add` returns, and one that is late has been long.
+        // It is in the set: a connection in the map gets there before `add` returns, and one that is late has been long.
         let _ = epoll::delete(&self.epoll, &**client.connection());
         Some(client)
     }

@@ -290,7 +290,7 @@ fn what_must_not_be_done_twice_is_not_asked_twice() {
 fn an_address_without_a_listener_is_an_error_at_once() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let started = Instant::now();
-    let Err(error) = Remote::connect(&free, 1, "job", "") else { panic!("somebody is there") };
+    let Err(error) = Remote::connect(&free, 1, "job", "") else { panic!("a server is there") };
     assert!(error.to_string().starts_with(&free) && error.to_string().contains("thalweg node"), "{error}");
     assert!(started.elapsed() < Duration::from_secs(12), "asking again goes on for 15 s");
 }

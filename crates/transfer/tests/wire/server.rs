@@ -222,7 +222,7 @@ fn stopping_answers_what_is_at_hand() {
     assert!(busy.receive().unwrap().is_none());
     assert_eq!(failure(&locked), (2, FailureKind::Io), "closing the handler gives up the lock");
     eventually("all are gone", || server.connections() == 0);
-    assert!(Connection::open(&address(&server)).is_err(), "nobody is let in any more");
+    assert!(Connection::open(&address(&server)).is_err(), "no client is let in any more");
 }
 
 #[test]

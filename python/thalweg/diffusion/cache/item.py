@@ -1,4 +1,4 @@
-"""What is cached: a file, or a range of one. SPDX-License-Identifier: Apache-2.0"""
+"""A cached item: a file, or a range of one. SPDX-License-Identifier: Apache-2.0"""
 
 from __future__ import annotations
 

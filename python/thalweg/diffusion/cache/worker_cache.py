@@ -2,7 +2,7 @@
 
 One folder for all threads and processes of a worker, of never more bytes than its limit, that survives restarts. What
 is fetched goes straight to the disk, its digest is taken there, and a copy is given out only while the disk says that
-nobody touched it since; otherwise, and at its first use in a run, it is compared with its digest and with its version
+it was not touched since; otherwise, and at its first use in a run, it is compared with its digest and with its version
 in the store. Whatever dies, fills up, or is deleted or damaged, costs another fetch and no more.
 SPDX-License-Identifier: Apache-2.0
 """
@@ -62,7 +62,7 @@ class Arrival(NamedTuple):
 
 
 class _Temporary:
-    """What is not kept, while it is used."""
+    """A copy that is not kept, while it is used."""
 
     def __init__(self, partial: Partial, digest: bytes, version: str | None) -> None:
         self.partial, self.digest, self.version, self.users = partial, digest, version, 1
@@ -73,7 +73,7 @@ class _Temporary:
 
 
 class _Order(NamedTuple):
-    """What is to be brought, and how."""
+    """An item to fetch, and how."""
 
     item: Item
     source: str
@@ -98,7 +98,7 @@ class WorkerCache:
     tls:
         With which peers speak to each other, if they are to.
     stall_timeout_s:
-        A call to the store fails when nothing is heard of it for so long; as long as fsspec's own patience by default.
+        A call to the store fails when nothing is heard of it for so long; as long as fsspec's own timeout by default.
     """
 
     def __init__(
@@ -132,23 +132,23 @@ class WorkerCache:
         return self._server.address if self._server is not None else ""
 
     def held_bytes(self) -> int:
-        """What is kept, with the room for what is on its way."""
+        """The bytes of copies and of room reserved for fetches."""
         return self._index.held_bytes()
 
     def contents(self) -> list[Held]:
-        """What is kept: also from earlier runs, then not yet looked at."""
+        """The copies: also of earlier runs, then not yet checked."""
         return [Held(Item.of_key(row.key), row.bytes, row.digest or b"") for row in self._index.all()]
 
     def lost(self) -> list[str]:
-        """What went without being told to, by any process of the worker, since this was asked last."""
+        """The copies evicted without an order, by any process of the worker, since the last call."""
         return self._index.lost()
 
     def allow(self, keys: Iterable[str]) -> None:
-        """Peers may have them. What comes in this run they may have without."""
+        """Lets peers fetch them. Copies that come in this run are served anyway."""
         self._index.allow(keys, self._run)
 
     def evict(self, keys: list[str]) -> None:
-        """Removes them; what is pinned goes when it is not any more, and is given out to nobody else."""
+        """Removes them; a pinned copy goes when it is released, and no other task gets it."""
         self.begin_evicting(keys)
         self.finish_evicting()
 
@@ -170,7 +170,7 @@ class WorkerCache:
 
     def pin_again(self, item: Item) -> Row | None:
         """Pins, as `pin` does, a copy that this process has pinned already, without asking the list; None where only
-        that can tell."""
+        that knows."""
         return self._disk.pin_again(item.key)
 
     def unpin(self, row: Row) -> None:
@@ -210,10 +210,10 @@ class WorkerCache:
         digest: Digest | None = None,
         pin: bool = False,
     ) -> Arrival:
-        """Makes the item be here, from `source`: "store", or a peer's address. Who wants it at the same time waits for
+        """Makes the item be here, from `source`: "store", or a peer's address. Others that want it at the same time wait for
         the same fetch.
 
-        `keep` puts it in the cache, if there is room; with `pin` it stays until it is released. What is not kept is
+        `keep` puts it in the cache, if there is room; with `pin` it stays until it is released. A copy that is not kept is
         there until it is released. A peer's copy must have `digest`. Raises `PeerFailed`, and the store's own errors.
         """
         begun = time.monotonic()
@@ -265,7 +265,7 @@ class WorkerCache:
         )
 
     def _not_kept(self, item: Item) -> Arrival | None:
-        """What is not kept, but used just now by another thread."""
+        """A copy that is not kept, but used just now by another thread."""
         with self._mutex:
             temporary = self._shareable.get(item.key)
             if temporary is None:
@@ -274,7 +274,7 @@ class WorkerCache:
             return temporary.arrival(item, "local")
 
     def _brought(self, order: _Order) -> Arrival:
-        """What was evicted while it came is brought again."""
+        """Fetches an item again that was evicted while it came."""
         while True:
             try:
                 with self._disk.bringing(order.item.key):
@@ -326,7 +326,7 @@ class WorkerCache:
             return Held(item, size, digest, row.version)
 
     def version(self, item: Item) -> str | None:
-        """What the store has under its URL now; None when it does not say."""
+        """The version that the store has under its URL now; None when it does not say."""
         try:
             return self._origin.stat(item.url).version
         except OSError:
@@ -341,7 +341,7 @@ class WorkerCache:
         return open_served(row.path, Reply(row.bytes, row.digest, row.version))
 
     def close(self) -> None:
-        """Ends what serves peers, and lets go of what is pinned. The folder stays for the next run."""
+        """Stops serving peers, and releases all pins. The folder stays for the next run."""
         if self._server is not None:
             self._server.close()
         self._peers.close()
@@ -360,7 +360,7 @@ class WorkerCache:
         self._shareable: dict[str, _Temporary] = {}
 
     def _reset_after_fork(self) -> None:
-        """What the parent has in use is the parent's."""
+        """Leaves pins and server to the parent."""
         self._reset_process_state()
         self._peers.reset()
         if self._server is not None:
@@ -380,7 +380,7 @@ os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 def _run_of(token: str) -> str:
-    """Names the run without telling its token. A machine that was started again may have lost what was not on its disk
+    """Identifies the run without its token. A machine that was started again may have lost what was not on its disk
     yet: then it is another one."""
     if not token:
         return os.urandom(16).hex()

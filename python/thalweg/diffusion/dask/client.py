@@ -21,7 +21,7 @@ _DISMISSAL_S = 5.0
 
 
 def _ignore(**_: Any) -> None:
-    """What comes after the end of a run."""
+    """Drops messages after the end of a run."""
 
 
 class OnDask:
@@ -74,7 +74,7 @@ class OnDask:
         if self._client.status == "running":
             self._dismiss()
         self._runners.clear()
-        # Dask's client stops listening at a message that nobody takes.
+        # Dask's client stops listening at a message without a handler.
         self._client._stream_handlers[self._name] = _ignore
         if self._own:
             self._client.close()
@@ -140,7 +140,7 @@ class OnDask:
             future.add_done_callback(partial(self._runner_ended, address))
 
     def _runner_ended(self, address: str, future: Future[None]) -> None:
-        """One that failed leaves its slot to nobody, and is mostly not the only one: no room, or a folder that cannot be
+        """Handles a runner that failed: its slot stays empty, and it is mostly not the only one: no room, or a folder that cannot be
         written. The run would wait for ever."""
         with self._mutex:
             self._runners.get(address, set()).discard(future)

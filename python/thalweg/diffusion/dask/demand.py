@@ -1,4 +1,4 @@
-"""What Dask's `Adaptive` is told when it asks a scheduler how many workers there should be.
+"""Answers Dask's `Adaptive` when it asks a scheduler how many workers there should be.
 
 Dask counts its own tasks, and sees of a run nothing but runners, which are on workers that are there already: it would
 never ask for one more, nor let one go. So as long as there are runs, they are asked how many they want, and Dask counts

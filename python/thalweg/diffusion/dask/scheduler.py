@@ -112,7 +112,7 @@ class DiffusionPlugin(SchedulerPlugin):
             self._send_to_worker(address, orders=None)
         self._scheduler.plugins.pop(self.name, None)
         Demand.of(self._scheduler).leave(self.wanted_workers)
-        # Runners that come only now are sent away; and Dask closes a worker's stream over a message that nobody takes.
+        # Runners that come only now are sent away; and Dask closes a worker's stream over a message without a handler.
         self._scheduler.stream_handlers[self.name] = partial(_dismiss, self._scheduler, self.name)
 
     # Messages.
@@ -150,7 +150,7 @@ class DiffusionPlugin(SchedulerPlugin):
             self._coordinator.submit(now_s, pickle.loads(message["tasks"]))
 
     def _soon(self) -> None:
-        """What follows is messages when all that has come together is understood."""
+        """Sends the messages that follow from all reports that came together."""
         if not self._is_due:
             self._is_due = True
             delay_s = max(0.0, self._delivered_s + _TICK_S - self._now_s())

@@ -34,7 +34,7 @@ def channel(run: str) -> str:
 
 
 def _ignore(**_: Any) -> None:
-    """What comes after the end of a run: Dask closes the stream over a message that nobody takes."""
+    """Drops messages after the end of a run: Dask closes the stream over a message without a handler."""
 
 
 # Messages cost the scheduler more than what is in them: what can wait does so for others, this long.
@@ -55,7 +55,7 @@ def _host(address: str) -> str:
 
 
 def _tls(worker: Worker) -> Tls | None:
-    """What Dask's workers speak with each other."""
+    """The protocol that Dask's workers use with each other."""
     if not worker.address.startswith("tls://"):
         return None
     server = worker.security.get_listen_args("worker")["ssl_context"]
@@ -107,7 +107,7 @@ class DaskAgent:
         self._send([self.agent.hello(self._slots)], False)
 
     def runner_started(self) -> ThreadSlot | ProcessSlot:
-        """What it runs tasks in: from one that has left, with all that is loaded there."""
+        """The processes it runs tasks in: from a runner that has left, with all that is loaded there."""
         with self._mutex:
             self._runners += 1
             self._coming = max(0, self._coming - 1)
@@ -217,7 +217,7 @@ class _Teardown(WorkerPlugin):
 
 _mutex = threading.Lock()
 _dask_agents: weakref.WeakKeyDictionary[Worker, dict[str, DaskAgent]] = weakref.WeakKeyDictionary()
-# Who makes an agent waits for its disk, and not with the mutex: Dask's event loop takes that.
+# Making an agent waits for its disk, and not with the mutex: Dask's event loop takes that.
 _openings: weakref.WeakKeyDictionary[Worker, threading.Lock] = weakref.WeakKeyDictionary()
 
 
@@ -250,7 +250,7 @@ def _close_if_left(worker: Worker, dask_agent: DaskAgent) -> None:
 
 
 def _outcome(slot: ThreadSlot | ProcessSlot, job: Job) -> Outcome:
-    """Other workers may have what this one lacks to start a process."""
+    """Other workers may have what this one misses to start a process."""
     try:
         return slot.run(job.calling())
     except Exception as error:

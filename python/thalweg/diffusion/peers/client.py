@@ -35,7 +35,7 @@ class PeerFailed(OSError):
 
 
 class PeerOffer:
-    """What a peer has begun to send."""
+    """A transfer that a peer has begun to send."""
 
     def __init__(self, peer: str, key: str, connection: socket.socket, reply: Reply) -> None:
         self.peer, self.key = peer, key
@@ -80,7 +80,7 @@ class Peers:
 
     @contextmanager
     def ask(self, peer: str, item: Item, digest: bytes | None) -> Iterator[PeerOffer]:
-        """What the peer sends, to be received whole before the end."""
+        """The bytes that the peer sends, to be received whole before the end."""
         connection, reply = self._begin(peer, item.key)
         if reply is None:
             self._keep(peer, connection)

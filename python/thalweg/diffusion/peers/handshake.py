@@ -1,7 +1,7 @@
 """How two workers show each other that they hold the run's token, without sending it.
 
-Each sends 32 random bytes, and answers with HMAC-SHA256 of both under the token. What follows is encrypted where the
-cluster's messages are (TLS, around all of it); otherwise the digest, which comes by another way, tells whether it was
+Each sends 32 random bytes, and answers with HMAC-SHA256 of both under the token. The rest is encrypted where the
+cluster's messages are (TLS, around all of it); otherwise the digest, which comes by another way, shows whether it was
 changed. SPDX-License-Identifier: Apache-2.0
 """
 

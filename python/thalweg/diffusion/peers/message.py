@@ -1,4 +1,4 @@
-"""What peers say to each other once they are introduced.
+"""Messages between peers after the handshake.
 
 A request is the length of the key (u16) and the key. A reply is a status (one byte), the item's bytes (u64), its digest (16
 bytes), the length of its version (u16), the version, and the content, of a folder as `cache.tree` has it. Numbers are

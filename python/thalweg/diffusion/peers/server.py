@@ -112,7 +112,7 @@ class PeerServer:
             self._admit(connection)
             self._converse(connection, self._enter(connection))
         except (OSError, ValueError):
-            # Whoever asks badly, or is gone, finds the connection closed.
+            # A client that asks badly, or is gone, finds the connection closed.
             pass
         finally:
             with self._mutex:

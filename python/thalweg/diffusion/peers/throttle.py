@@ -6,7 +6,7 @@ import threading
 import time
 from typing import Callable
 
-# What may go at once after a pause, as time at the full rate.
+# The burst allowed after a pause, as time at the full rate.
 BURST_S = 0.1
 
 

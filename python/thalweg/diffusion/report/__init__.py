@@ -1,1 +1,1 @@
-"""What a run records of itself: events, statistics, live page, progress bar and report. SPDX-License-Identifier: Apache-2.0"""
+"""Records of a run: events, statistics, live page, progress bar and report. SPDX-License-Identifier: Apache-2.0"""

@@ -1,4 +1,4 @@
-"""What happens in a run, one JSON object a line: what the report, the live page and the progress bar are made of.
+"""Events of a run, one JSON object a line: the source of the report, the live page and the progress bar.
 
 `t` is seconds since the run began, by the clock of who writes; durations are the workers'. A run that goes on after an
 interruption writes another `run`. SPDX-License-Identifier: Apache-2.0
@@ -25,7 +25,7 @@ _FLUSH_INTERVAL_S = 1.0
 _MAX_TRACEBACK = 20_000
 _MAX_ERROR = 1000
 _MAX_NAME = 200
-# Failures of one kind with their tracebacks, and kinds that are told from each other.
+# Failures of one kind with their tracebacks, and kinds that are distinguished.
 _MAX_TRACEBACKS = 3
 _MAX_KINDS = 1000
 
@@ -71,7 +71,7 @@ class Events:
         running: int,
         longest: Iterable[Record] = (),
     ) -> None:
-        """What a worker's processes used in the last `seconds`: processors on average, and memory now. `running` are its
+        """The usage of a worker's processes in the last `seconds`: processors on average, and memory now. `running` are its
         tasks, `longest` those of them that it runs longest."""
         used = {"seconds": round(seconds, 3), "cores": round(cores, 3), "memory_bytes": memory_bytes}
         self._add(kind="usage", t=t, worker=worker, **used, running=running, longest=list(longest))

@@ -1,6 +1,6 @@
 """The live page: the report so far, served to browsers of this machine, which then ask for what has changed.
 
-Only connections of this machine reach it, only under a path that nobody guesses (the machine may have other users), and
+Only connections of this machine reach it, only under a path that cannot be guessed (the machine may have other users), and
 only with a `Host` of this machine's own: pages of other origins could give their own names its address.
 SPDX-License-Identifier: Apache-2.0
 """
@@ -28,7 +28,7 @@ _MIN_INTERVAL_S = 1.0
 _MAX_SHARE = 0.05
 # A browser that asks for changes gets an answer after so long, also without any.
 _ANSWER_TIMEOUT_S = 10.0
-# What a browser may take to send its request, and the end of a run to reach browsers that ask just then.
+# Time a browser may take to send its request, and the end of a run to reach browsers that ask just then.
 _REQUEST_TIMEOUT_S = 30
 _CLOSE_TIMEOUT_S = 1.0
 _MAX_REQUESTS = 32
@@ -89,7 +89,7 @@ class Page:
             self._heard_at = now
 
     def close(self) -> None:
-        """Browsers that follow the run are told that it has ended."""
+        """Sends the end of the run to browsers that follow it."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()

@@ -1,6 +1,6 @@
 """Values over time as SVG that needs nothing else.
 
-Each series has a strip of its own with its name beside it, so that no colour has to be told from another. Places are
+Each series has a strip of its own with its name beside it, so that no two colours have to be distinguished. Places are
 percentages and lettering is not scaled: it is as large on a telephone as on a wide screen.
 SPDX-License-Identifier: Apache-2.0
 """

@@ -17,7 +17,7 @@ _BAR = 24
 
 
 class Progress:
-    """`listen` takes the records of `Events`. Silent where nobody looks: into a file or a pipe."""
+    """`listen` takes the records of `Events`. Silent into a file or a pipe."""
 
     def __init__(
         self, stream: TextIO | None = None, total: int | None = None, clock: Callable[[], float] = time.monotonic

@@ -1,4 +1,4 @@
-"""What a run leaves behind: its events and report in the run folder; and who watches them meanwhile.
+"""The records of a run: its events and report in the run folder, and their watchers meanwhile.
 
 SPDX-License-Identifier: Apache-2.0
 """

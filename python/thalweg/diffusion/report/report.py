@@ -62,5 +62,5 @@ def _source(name: str) -> str:
 
 @cache
 def _hash(source: str) -> str:
-    """What the page's policy names it by: no other script or style runs, whatever the page shows."""
+    """The digest that the page's policy names it by: no other script or style runs, whatever the page shows."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"

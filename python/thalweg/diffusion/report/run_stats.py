@@ -75,7 +75,7 @@ class RunStats:
         """It is that late."""
         self.end_s = max(self.end_s, t)
 
-    # What the records add up to.
+    # Sums of the records.
 
     @property
     def total_bytes(self) -> int:

@@ -122,7 +122,7 @@ def _rounded(seconds: float) -> float:
     return float(f"{seconds:.2g}")
 
 
-# What failed.
+# Failures.
 
 
 def _failures(stats: RunStats) -> str:
@@ -180,7 +180,7 @@ def _fetch_failures(stats: RunStats) -> str:
     return section("Inputs that did not come at once", table(f"{stats.fetches_failed:,} times in all", columns, rows))
 
 
-# What took long.
+# Slow tasks.
 
 
 def _running(stats: RunStats) -> str:

@@ -1,4 +1,4 @@
-"""What is known of one worker: its slots, what it did, and what it used of memory and processors.
+"""Statistics of one worker: its slots, what it did, and what it used of memory and processors.
 
 SPDX-License-Identifier: Apache-2.0
 """

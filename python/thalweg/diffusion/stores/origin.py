@@ -87,7 +87,7 @@ class StoreOffer(NamedTuple):
         return partial_file.digest()
 
     def _fill_folder(self, partial: Partial, entries: list[FolderEntry]) -> None:
-        """All files, several at once where the file system can. What is listed after must be what was listed before."""
+        """All files, several at once where the file system can. The listing after must equal the one before."""
         targets = [os.path.join(partial.path, entry.file.path) for entry in entries]
         for folder in {os.path.dirname(target) for target in targets}:
             os.makedirs(folder, exist_ok=True)
@@ -143,7 +143,7 @@ class Origin:
 
     def _find(self, url: str) -> tuple[AbstractFileSystem, str]:
         fs, path = fsspec.core.url_to_fs(url, **self.storage_options)
-        # What was listed may have changed since.
+        # Listed files may have changed since.
         fs.invalidate_cache(fs._parent(path))
         return fs, path
 

@@ -2,7 +2,7 @@
 
 On a file system that renames, a folder appears whole or not at all, and replaces an older one at once; in a Thalweg
 store its files are one commit. Object stores have neither: there the files that lie directly in the folder (of a Zarr
-store its metadata) go first when an older one is replaced and come last, so that nobody can open it in between; what an
+store its metadata) go first when an older one is replaced and come last, so that no reader can open it in between; what an
 upload that fails has put is removed. SPDX-License-Identifier: Apache-2.0
 """
 
@@ -40,7 +40,7 @@ def is_file(fs: Any, place: str) -> bool:
 
 
 def put_folder(source: str, fs: Any, place: str, suffix: str) -> None:
-    """Puts the folder at `source` in its place; `suffix` tells temporary folders of different attempts apart."""
+    """Puts the folder at `source` in its place; `suffix` distinguishes temporary folders of different attempts."""
     parent = make_parent(fs, place)
     if "thalweg" in protocols(fs):
         _put_in_store(source, fs, place, f"{parent}/.{os.path.basename(place)}.{suffix}".lstrip("/"))
@@ -65,7 +65,7 @@ def _put_local(source: str, place: str, temporary: str) -> None:
             os.rename(temporary, place)
             shutil.rmtree(older, ignore_errors=True)
     finally:
-        # What failed, or what was there before.
+        # The failed upload, or the former folder.
         if os.path.isdir(temporary):
             shutil.rmtree(temporary, ignore_errors=True)
         elif os.path.lexists(temporary):

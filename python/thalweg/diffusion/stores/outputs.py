@@ -1,4 +1,4 @@
-"""What a task writes, on its way to where it belongs: there it appears whole or not at all.
+"""A task's outputs, on their way to their places: there each appears whole or not at all.
 
 A task writes into a folder of its attempt on the worker. When the attempt is the one that counts, each file goes to a
 temporary beside its place and is renamed, or is put in place at once where a store shows nothing before all is there.
@@ -68,7 +68,7 @@ def check_free_for_folder(url: str, storage_options: dict[str, Any], stall_timeo
 
 def check_free(url: str, storage_options: dict[str, Any], stall_timeout_s: float | None = None) -> None:
     """Raises where a folder is that is not empty: to replace it costs all that is in it."""
-    # What was listed before may have changed since.
+    # Files listed before may have changed since.
     fs, place = fsspec.core.url_to_fs(url, **{**storage_options, "skip_instance_cache": True})
     if with_stall_timeout(lambda: is_filled_folder(fs, place), stall_timeout_s, url):
         raise FileExistsError(
@@ -80,7 +80,7 @@ def check_free(url: str, storage_options: dict[str, Any], stall_timeout_s: float
 def put(
     path: str, url: str, suffix: str, storage_options: dict[str, Any], stall_timeout_s: float | None = None
 ) -> None:
-    """Puts a file or folder in its place; `suffix` tells temporary files of different attempts apart. Beyond what its
+    """Puts a file or folder in its place; `suffix` distinguishes temporary files of different attempts. Beyond what its
     size takes, the store may be silent for `stall_timeout_s`."""
     is_folder = os.path.isdir(path)
     # Of its own, as it may begin a transaction, which belongs to the file system object.

@@ -1,4 +1,4 @@
-"""What file systems of different kinds promise of files that are written. SPDX-License-Identifier: Apache-2.0"""
+"""The guarantees of different file systems about written files. SPDX-License-Identifier: Apache-2.0"""
 
 from __future__ import annotations
 

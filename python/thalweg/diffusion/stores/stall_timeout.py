@@ -22,8 +22,8 @@ class StoreStalled(TimeoutError):
 def with_stall_timeout(
     act: Callable[[], Answer], stall_timeout_s: float | None, url: str, progress: Callable[[], Any] = lambda: None
 ) -> Answer:
-    """What `act` returns or raises; `StoreStalled` when that takes longer than `stall_timeout_s` since it began, or since
-    `progress()` was another one. What was given up goes on in its thread, for nobody."""
+    """Returns or raises as `act` does; raises `StoreStalled` when that takes longer than `stall_timeout_s` since it began, or since
+    `progress()` was another one. A call given up goes on in its thread; its result is dropped."""
     if stall_timeout_s is None:
         return act()
     outcome: list[tuple[Answer | None, BaseException | None]] = []

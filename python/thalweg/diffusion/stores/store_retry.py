@@ -62,7 +62,7 @@ class StoreGone(ConnectionError):
 
 @dataclass
 class _Outage:
-    """Of one store: since when it answered nobody, how often it failed since, and what it said last."""
+    """The outage of one store: since when it has not answered, how often it failed since, and its last error."""
 
     since: float
     asked: float
@@ -79,7 +79,7 @@ class StoreRetry:
         self._outages: dict[str, _Outage] = {}
 
     def call(self, url: str, act: Callable[[], Answer], is_over: Callable[[], bool] = lambda: False) -> Answer:
-        """What `act`, which speaks with the store of `url`, gives in the end. Raises `StoreGone` after `timeout_s`, at
+        """Returns the result of `act`, which speaks with the store of `url`. Raises `StoreGone` after `timeout_s`, at
         once an error that is not worth retrying, and the store's own error when the run `is_over`."""
         begun = time.monotonic()
         pause_s = _FIRST_PAUSE_S
@@ -109,7 +109,7 @@ class StoreRetry:
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def _pass_over(self, url: str) -> None:
-        """Raises when others have just found out that nobody is there."""
+        """Raises when other calls have just found the store gone."""
         with self._mutex:
             outage = self._outages.get(_store(url))
         if outage is None or outage.failures < _MIN_FAILURES:
@@ -169,7 +169,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _said(error: BaseException) -> str:
-    """What the store answered, or the connection: fsspec's file systems raise errors over it that only name the file."""
+    """The error of the store, or of the connection: fsspec's file systems raise errors over it that only name the file."""
     found = next((one for one in _causes(error) if _is_transient(one) or _status(one) is not None), error)
     return f"{type(found).__name__}: {found}".removesuffix(": ")
 
@@ -206,6 +206,6 @@ def _is_transient(error: BaseException | None) -> bool:
 
 
 def _store(url: str) -> str:
-    """What fails together: of a URL all but the path; the disks of this machine are one."""
+    """The failure domain of a URL: all but the path; the disks of this machine are one."""
     scheme, separator, rest = url.partition("://")
     return f"{scheme}://{rest.split('/', 1)[0]}" if separator else "file://"

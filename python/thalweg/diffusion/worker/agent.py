@@ -1,4 +1,4 @@
-"""A worker's agent: brings what tasks need, hands them to whoever runs them, and tells the coordinator what happened.
+"""A worker's agent: brings what tasks need, hands them to their executor, and reports to the coordinator.
 
 Orders come in by `receive`, reports go out through `send`; runners, one a slot, `take` a job that has all its input, run
 it and `finish` it. Transfers and pins happen in threads of the agent, so that inputs come while others compute.
@@ -102,7 +102,7 @@ class Job:
         self.versions.append((key, version))
 
     def names(self) -> dict[str, str]:
-        """What users call the files whose copies and places here have these paths."""
+        """The users' names of the files whose copies and places here have these paths."""
         inputs = {path: Item.of_key(key).url for key, path in self.paths.items()}
         return {**inputs, **{path: url for url, path in self.outputs.paths.items()}}
 
@@ -123,20 +123,20 @@ class Agent:
         self._send = send
         self._store_retry = StoreRetry(options.store_timeout_s)
         refuse_link(scratch)
-        # Whoever has the folder's lock is alone there: the rest is of processes that were killed.
+        # The holder of the folder's lock is alone there: the rest is of processes that were killed.
         shutil.rmtree(scratch, ignore_errors=True)
         os.makedirs(scratch)
         self._folder = tempfile.mkdtemp(prefix="tasks-", dir=scratch)
         self._changed = threading.Condition()
         self._jobs: dict[int, Job] = {}
         self._ready: collections.deque[Job] = collections.deque()
-        # What ended need not be told at once while half of that is left.
+        # Ended tasks need not be reported at once while half of that is left.
         self._max_ready = 2
         self._waiting: dict[str, list[Job]] = {}
-        # What tasks wrote, until it is where it belongs.
+        # Outputs of tasks, until they are in their places.
         self._written: dict[tuple[int, int], Outputs] = {}
-        # What came to be kept: whether it is here still. What came and went was reported as here, so a job may still be
-        # sent that counts on it: then its job reports that it is missing. What a fetch is ordered for is not in it.
+        # Items that came to be kept: whether each is here still. One that came and went was reported as here, so a job may be
+        # sent that counts on it: then its job reports that it is missing. Items of ordered fetches are not in it.
         self._here: dict[str, bool] = {}
         self._is_closed = False
         # Called, with the lock, when a job has become ready.
@@ -155,7 +155,7 @@ class Agent:
         self._cache.allow([key for key, _, _ in held])
         return Hello(slots, self._options.cache_bytes, self._cache.address, held)
 
-    # What the coordinator says.
+    # The coordinator's orders.
 
     def receive(self, orders: Iterable[Order]) -> None:
         for order in orders:
@@ -238,7 +238,7 @@ class Agent:
 
     def _ready_if_complete(self, job: Job) -> None:
         if self._jobs.get(job.run.task) is not job:
-            # Recalled or failed: nobody will take it.
+            # Recalled or failed: no task will take it.
             self._release(job)
         elif not job.missing_keys:
             self._ready.append(job)
@@ -300,7 +300,7 @@ class Agent:
         try:
             arrival = self._bring(item, order, is_kept)
         except PeerFailed as error:
-            # Of a busy one the copy is good: then the plan is not told whose it was to be.
+            # Of a busy one the copy is good: then the plan does not learn whose it was to be.
             self._report(Missed(order.key, order.only_for, "" if error.is_busy else order.peer, str(error)))
             return
         except Exception as error:
@@ -376,7 +376,7 @@ class Agent:
             self._cache.release(arrival)
 
     def _fail_all(self, order: Fetch, error: Exception) -> None:
-        """The store does not have it: whoever waits for it fails with that."""
+        """The store does not have it: tasks that wait for it fail with that."""
         failure = Failure.of_fetch(error)
         with self._changed:
             jobs = self._awaiting(order)

@@ -1,7 +1,7 @@
 """Running one task's function, and the processes that do it. SPDX-License-Identifier: Apache-2.0
 
 A slot in this thread is the cheapest; one with a process of its own can be ended when a task hangs, and takes nothing
-with it when a task crashes. What a process started goes with it.
+with it when a task crashes. Its child processes go with it.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from thalweg.diffusion.failure import CannotStart, Failure, TaskTimeout, WorkerL
 from thalweg.diffusion.pickling import dumps
 from thalweg.diffusion.running_time import RunningTime
 
-# What a process may take to start and to load a function, beside the task's own time.
+# Time a process may take to start and to load a function, beside the task's own time.
 _LOADING_S = 120.0
 # When a process did not start, what it lacked may be there again after these.
 _START_PAUSES_S = (0.2, 1.0)
 # Of what a process said before it was ready, which is short or endless.
 _MAX_SAID_BYTES = 1 << 16
-# What one whose pipes are closed may take to be gone.
+# Time one whose pipes are closed may take to be gone.
 _ENDING_S = 5.0
-# A process that runs a task is looked at this often at least.
+# A process that runs a task is checked this often at least.
 _POLL_S = 1.0
 _LENGTH = struct.Struct("<Q")
 
@@ -184,7 +184,7 @@ class ProcessSlot:
         return outcome
 
     def _changes(self, calling: Calling) -> tuple[dict[bytes, bytes], list[bytes]]:
-        """Values that the process needs and does not have, and those that it has and nobody needs."""
+        """Values that the process needs and does not have, and those that it has and no task needs."""
         needed = (calling.function, *calling.values)
         fresh = {digest: self._values[digest] for digest in needed if digest not in self._known}
         gone = [digest for digest in self._known if digest not in self._values] if fresh else []
@@ -224,7 +224,7 @@ class ProcessSlot:
         return self._start_once()
 
     def _start_once(self) -> subprocess.Popen[bytes]:
-        """A process that is ready. What it says on standard error before is why it is not, when it is not."""
+        """A process that is ready. One that is not says why on standard error."""
         timeout_s = None if self._timeout_s is None else _LOADING_S
         try:
             with tempfile.TemporaryFile() as said:
@@ -292,10 +292,10 @@ def _ending(process: subprocess.Popen[bytes]) -> str:
 
 
 def serve(standard_error: int) -> None:
-    """What such a process does. It ends when whoever started it does."""
+    """Runs in such a process. It ends with its parent."""
     os.dup2(standard_error, 2)
     os.close(standard_error)
-    # The pipes are for us alone: what tasks read is empty, and what they print is told as errors are.
+    # The pipes are for us alone: what tasks read is empty, and what they print is reported as errors are.
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
@@ -318,7 +318,7 @@ def serve(standard_error: int) -> None:
                     return
             _write(answers, slot.run(calling))
         except BrokenPipeError:
-            # Nobody waits for the answer any more.
+            # The answer is not waited for any more.
             return
 
 

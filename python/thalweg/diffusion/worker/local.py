@@ -65,7 +65,7 @@ class Local:
         self._inbox.put(lambda now_s: self._coordinator.submit(now_s, tasks))
 
     def check(self) -> None:
-        """Its thread tells by itself."""
+        """Has nothing to do: the thread reports by itself."""
 
     def close(self) -> None:
         self._inbox.put(None)

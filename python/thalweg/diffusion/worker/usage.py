@@ -1,4 +1,4 @@
-"""What a worker uses of memory and processors: its process and all that it started.
+"""Memory and processors used by a worker: its process and all that it started.
 
 On Linux of `/proc`, without a package for it. Elsewhere memory is not known, and processor time is that of the process
 and of those children that have ended. SPDX-License-Identifier: Apache-2.0

@@ -191,7 +191,7 @@ mod tests {
     fn a_gate_that_does_not_answer_is_said_to() {
         let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = silent.local_addr().expect("its address").to_string();
-        let said = format!("{:#}", fetch(&address).expect_err("nobody answers"));
+        let said = format!("{:#}", fetch(&address).expect_err("no server answers"));
         assert!(said.ends_with("no answer came within 5 s: is the gate stopped?"), "{said}");
     }
 

@@ -73,7 +73,7 @@ impl StreamConnection {
         !self.attaching.is_empty() || self.stream.is_busy()
     }
 
-    /// Sends heartbeats while the process holds a file's lock for which others may wait, so that nodes can tell whether
+    /// Sends heartbeats while the process holds a file's lock for which others may wait, so that nodes can see whether
     /// it runs.
     fn say_alive(&mut self, context: &IoContext, now: Instant) {
         if self.must_say_alive(context) && now >= self.said_alive + ALIVE_INTERVAL {

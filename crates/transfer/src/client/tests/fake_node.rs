@@ -63,7 +63,7 @@ pub struct Behaviour {
     /// `FlushHint` is answered as by a stripe set that has failed.
     pub fail_hints: AtomicBool,
     pub written_bytes: AtomicU64,
-    /// What a slow link carries (bytes a second); 0: as fast as it can.
+    /// The rate of a slow link (bytes a second); 0: as fast as it can.
     pub bytes_per_s: AtomicU64,
     pub digest_offers: AtomicU64,
     /// Fingerprints sent in full lists.
@@ -339,7 +339,13 @@ impl Node {
             }
             Request::Write { session, stripe_set, sequence, stamp, extents, .. } => {
                 self.does.written_bytes.fetch_add(payload.len() as u64, Ordering::SeqCst);
-                if peer.attached.lock().unwrap().get(&(session, stripe_set)).is_some_and(|told| *told >= sequence) {
+                if peer
+                    .attached
+                    .lock()
+                    .unwrap()
+                    .get(&(session, stripe_set))
+                    .is_some_and(|reported| *reported >= sequence)
+                {
                     self.does.needless.fetch_add(1, Ordering::SeqCst);
                 }
                 let stamp = self.stamp(stamp);
@@ -539,8 +545,8 @@ impl Node {
         }
         for peer in &alive.connections {
             let Some(sequence) = durable.sequences.get(&peer.greeting()).copied() else { continue };
-            if let Some(told) = peer.attached.lock().unwrap().get_mut(&at) {
-                *told = sequence;
+            if let Some(reported) = peer.attached.lock().unwrap().get_mut(&at) {
+                *reported = sequence;
                 self.send(peer, 0, &Reply::Durable { session: at.0, stripe_set: at.1, sequence, held: vec![] }, &[]);
             }
         }

@@ -28,7 +28,7 @@ impl StripeSet {
                 }
             }
         }
-        assert!(payload.is_empty(), "the extents tell the payload's length");
+        assert!(payload.is_empty(), "the extents give the payload's length");
     }
 
     pub fn read(&self, extent: &Extent) -> Vec<u8> {

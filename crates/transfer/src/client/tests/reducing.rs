@@ -163,7 +163,7 @@ fn digests_that_never_hit_are_hardly_sent_and_those_that_hit_always() {
     let settings = Settings { streams: 1, stripe_bytes: 64 << 20, ..settings(&nodes) };
     let clients = [reducing(settings.clone()), reducing(settings)];
     let alone = digests_and_lists(&clients[0], &nodes[0], 0..100);
-    assert_eq!(alone, (12, 1000), "of a hundred frames that nobody else writes");
+    assert_eq!(alone, (12, 1000), "of a hundred frames that no other process writes");
     let after_another = digests_and_lists(&clients[1], &nodes[0], 0..100);
     assert_eq!(after_another, (100, 0), "of the same by another");
     let again = digests_and_lists(&clients[0], &nodes[0], 0..100);

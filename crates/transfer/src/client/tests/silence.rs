@@ -177,7 +177,7 @@ fn a_process_that_holds_a_lock_says_that_it_lives() {
     let client = Client::new(with_timeout(&nodes, 60), None);
     let file = open(&client, READ | WRITE);
     std::thread::sleep(Duration::from_secs(3));
-    assert_eq!(nodes[0].does.heard_alive.load(Ordering::SeqCst), 0, "nobody waits for an idle process");
+    assert_eq!(nodes[0].does.heard_alive.load(Ordering::SeqCst), 0, "nothing waits for an idle process");
     file.lock().unwrap();
     let begun = Instant::now();
     std::thread::sleep(Duration::from_secs(7));
