@@ -121,10 +121,6 @@ impl Plan {
         self.plan.item(name).0
     }
 
-    fn measured(&mut self, now_s: f64, item: u32, bytes: u64) {
-        self.plan.measured(now_s, ItemId(item), bytes);
-    }
-
     fn join(&mut self, now_s: f64, slots: u32, cache_bytes: u64, held: Vec<(u32, u64)>) -> u32 {
         let held: Vec<(ItemId, u64)> = held.into_iter().map(|(item, bytes)| (ItemId(item), bytes)).collect();
         self.plan.join(now_s, slots, cache_bytes, &held).0

@@ -15,18 +15,12 @@ _MAX_GROUPS = 100
 _MAX_EXAMPLES = 5
 _MAX_NAMES = 5
 _COMPARED = 500
-_TYPE = re.compile(r"[A-Za-z_][\w.]*(?=:|$)")
 # URLs, paths, quoted text with digits or slashes in it, hexadecimal and decimal numbers.
 _VARYING = re.compile(
     r"""[A-Za-z][\w+.-]*://[^\s'"<>]+|'[^'\n]*[\d/][^'\n]*'|"[^"\n]*[\d/][^"\n]*"|(?<![\w/])/[^\s'",:;]+"""
     r"""|\b0x[0-9a-fA-F]+\b|\b[0-9a-f]{8,}\b|\d+(?:[.,]\d+)*"""
 )
 OTHER_FAILURES = "(other kinds of failures)"
-
-
-def error_type(error: str) -> str:
-    found = _TYPE.match(error)
-    return found[0] if found else ""
 
 
 def normalised(error: str) -> str:
