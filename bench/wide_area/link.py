@@ -57,7 +57,7 @@ def settings(arguments):
 
 def default_queue_kib(delay_ms, rate_mbit):
     """What each direction carries in a round trip."""
-    rates, delays = _pair(rate_mbit), _pair(delay_ms)
+    rates, delays = both(rate_mbit), both(delay_ms)
     return ",".join(str(max(MIN_QUEUE_KIB, round(rate * sum(delays) * 1000 / 8 / 1024))) for rate in rates)
 
 
@@ -73,7 +73,7 @@ def calibrate(arguments, environment):
     """Prints what the link does, as small datagrams, floods and one TCP stream find it, in each direction."""
     print(" ".join(settings(arguments)))
     on_far = environment["WAN_ON_FAR"].split()
-    rates = _pair(arguments.rate_mbit)
+    rates = both(arguments.rate_mbit)
     for name, here, there, address, rate in (
         ("near to far", [], on_far, FAR, rates[0]),
         ("far to near", on_far, [], NEAR, rates[1]),
@@ -90,7 +90,7 @@ def calibrate(arguments, environment):
     return 0
 
 
-def _pair(text):
+def both(text):
     values = [float(value) for value in text.split(",")]
     return values * 2 if len(values) == 1 else values
 

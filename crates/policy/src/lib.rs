@@ -6,6 +6,7 @@
 pub mod cache;
 pub mod compression;
 pub mod fairness;
+pub mod pipelining;
 pub mod placement;
 pub mod provisioning;
 pub mod reduction;

@@ -79,12 +79,11 @@ impl Repository {
                 Answer::Claimed => {}
             }
         }
-        let mut stored = sending.iter();
-        for block in self.blocks(kind, sending.iter().map(|&i| segments[i])) {
-            let run = self.store.put(claim_owner, &block)?;
-            stored_bytes += block.payload.len() as u64;
-            run.addresses().zip(stored.by_ref()).for_each(|(address, &i)| addresses[i] = Some(address));
-        }
+        let blocks = self.blocks(kind, sending.iter().map(|&i| segments[i]));
+        let mut blocks = blocks.inspect(|block| stored_bytes += block.payload.len() as u64);
+        let runs = self.store.put_all(claim_owner, &mut blocks)?;
+        let stored = runs.iter().flat_map(|run| run.addresses());
+        stored.zip(&sending).for_each(|(address, &i)| addresses[i] = Some(address));
         Ok(stored_bytes)
     }
 
@@ -96,9 +95,8 @@ impl Repository {
         segments: &[NewSegment],
     ) -> Result<Vec<SegmentAddress>> {
         let mut addresses = Vec::with_capacity(segments.len());
-        for block in self.blocks(kind, segments.iter().copied()) {
-            addresses.extend(self.store.put(claim_owner, &block)?.addresses());
-        }
+        let runs = self.store.put_all(claim_owner, &mut self.blocks(kind, segments.iter().copied()))?;
+        runs.iter().for_each(|run| addresses.extend(run.addresses()));
         Ok(addresses)
     }
 

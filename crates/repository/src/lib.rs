@@ -43,14 +43,14 @@ mod tree;
 mod unneeded;
 mod verify;
 
-pub use batches::BatchThread;
+pub use batches::BatchThreads;
 pub use collect::{CollectReport, collect};
 pub use draft::{CommitEntry, Draft, FileWriter, WriteMode};
 pub use engines::{Access, create, open, read_settings};
 pub use error::{Error, LostManifests, Result};
 pub use lease::{EpochPin, LEASE_MS, Lease};
 pub use list::list;
-pub use pack::{Packed, Packer};
+pub use pack::{BATCH_BYTES, Packed, Packer};
 pub use read::{FileReader, Piece};
 pub use rebuild::{RebuildReport, rebuild_catalog};
 pub use repair::{KnownDamage, LostRange, RepairReport, repair};

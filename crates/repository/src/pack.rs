@@ -1,19 +1,19 @@
 //! Many files in: cuts, fingerprints and stores their content, small files sharing blocks.
 //!
 //! A packer is one thread's; it gathers about a megabyte of segments before it asks the store which are missing, so a
-//! tree of small files costs few questions and few blocks. With a [`BatchThread`] it cuts the next batch meanwhile.
+//! tree of small files costs few questions and few blocks. With [`BatchThreads`] it cuts the next batch meanwhile.
 
 use std::collections::VecDeque;
 
 use segment::Cutter;
 use store::ClaimOwner;
 
-use crate::batches::{Batch, BatchThread, StoredSegment};
+use crate::batches::{Batch, BatchThreads, StoredSegment};
 use crate::tree::{Builder, BuiltManifest};
 use crate::{Repository, Result};
 
-/// Segments gathered before the store is asked (bytes).
-const BATCH_BYTES: usize = 1 << 20;
+/// Segments gathered before a store on this machine is asked (bytes).
+pub const BATCH_BYTES: usize = 1 << 20;
 /// Bytes whose digest is worth starting a thread.
 const DIGESTED_BESIDE_BYTES: usize = 512 << 10;
 /// Holes of a file whose zeros go into its content digest (bytes): BLAKE3 of zeros costs as much as of anything else,
@@ -37,8 +37,8 @@ pub struct Packer<'a, T> {
     claim_owner: ClaimOwner,
     /// Segments waiting to be stored.
     batch: Batch,
-    thread: Option<BatchThread>,
-    /// Whether batches go to the thread.
+    threads: Option<BatchThreads>,
+    /// Whether batches go to a single thread; to several they always go.
     stores_beside: bool,
     drafts: VecDeque<Draft<'a, T>>,
     finished: Vec<Packed<T>>,
@@ -71,20 +71,20 @@ impl<'a, T> Packer<'a, T> {
             repository,
             claim_owner,
             batch: Batch::default(),
-            thread: None,
+            threads: None,
             stores_beside: false,
             drafts: VecDeque::new(),
             finished: Vec::new(),
         }
     }
 
-    /// Gives the packer a thread that it may store by: see [`Packer::store_beside`].
-    pub fn with_thread(mut self, thread: BatchThread) -> Self {
-        self.thread = Some(thread);
+    /// Gives the packer threads to store by; it uses a single one as [`Packer::store_beside`] says.
+    pub fn with_threads(mut self, threads: BatchThreads) -> Self {
+        self.threads = Some(threads);
         self
     }
 
-    /// Whether batches are stored by the packer's thread from now on, if it has one: worth it while a core is idle.
+    /// Whether batches are stored by the packer's single thread from now on, if it has one: worth it while a core is idle.
     pub fn store_beside(&mut self, is_worth_it: bool) {
         self.stores_beside = is_worth_it;
     }
@@ -154,7 +154,9 @@ impl<'a, T> Packer<'a, T> {
         self.flush_tail()?;
         self.current().tag = Some(tag);
         if self.batch.is_empty() {
-            self.take_back()?;
+            if !self.has_many_threads() {
+                self.take_back()?;
+            }
             self.checkpoint(Vec::new())?;
         }
         Ok(())
@@ -174,29 +176,48 @@ impl<'a, T> Packer<'a, T> {
 
     /// Stores what is gathered.
     pub fn flush(&mut self) -> Result<()> {
-        self.take_back()?;
+        if self.has_many_threads() && !self.batch.is_empty() {
+            self.send()?;
+        }
+        while self.take_back()? {}
+        if self.batch.is_empty() {
+            return self.checkpoint(Vec::new());
+        }
         let stored = self.batch.store(self.repository, self.claim_owner)?;
         self.batch.clear();
         self.checkpoint(stored)
     }
 
-    /// Stores what is gathered, or has it stored beside: not before the batch sent last and its pages are stored, so
-    /// that a claim owner stores one thing at a time.
+    /// Stores what is gathered, or has it stored beside: by a single thread not before the batch sent last and its pages
+    /// are stored, so that a claim owner stores one thing at a time.
     fn send(&mut self) -> Result<()> {
-        self.take_back()?;
-        match &mut self.thread {
-            Some(thread) if self.stores_beside => thread.send(&mut self.batch),
+        let is_beside = self.stores_beside || self.has_many_threads();
+        if self.threads.as_ref().is_some_and(|threads| threads.are_busy() || !is_beside) {
+            self.take_back()?;
+        }
+        match &mut self.threads {
+            Some(threads) if is_beside => threads.send(&mut self.batch),
             _ => self.flush()?,
         }
         Ok(())
     }
 
-    /// Waits for the batch that is stored beside.
-    fn take_back(&mut self) -> Result<()> {
-        match self.thread.as_mut().and_then(BatchThread::take_back) {
-            Some(stored) => self.checkpoint(stored?),
-            None => Ok(()),
+    /// Waits for the batch that is stored beside, the oldest of several; false when there is none.
+    fn take_back(&mut self) -> Result<bool> {
+        let stored = self.threads.as_mut().and_then(BatchThreads::take_back);
+        let is_some = stored.is_some();
+        if let Some(stored) = stored {
+            self.checkpoint(stored?)?;
         }
+        Ok(is_some)
+    }
+
+    fn batch_bytes(&self) -> usize {
+        self.threads.as_ref().map_or(BATCH_BYTES, BatchThreads::batch_bytes)
+    }
+
+    fn has_many_threads(&self) -> bool {
+        self.threads.as_ref().is_some_and(BatchThreads::are_many)
     }
 
     fn current(&mut self) -> &mut Draft<'a, T> {
@@ -228,7 +249,7 @@ impl<'a, T> Packer<'a, T> {
             self.current().waiting.push_back(Item::Zeros(bytes.len() as u64));
             return Ok(());
         }
-        if self.batch.bytes() + bytes.len() > BATCH_BYTES && !self.batch.is_empty() {
+        if self.batch.bytes() + bytes.len() > self.batch_bytes() && !self.batch.is_empty() {
             self.send()?;
         }
         self.batch.push(self.repository.fingerprint(bytes), bytes);
@@ -280,7 +301,7 @@ impl<T> Draft<'_, T> {
 impl<T> Drop for Packer<'_, T> {
     fn drop(&mut self) {
         // Its claims are released below; whether it was stored does not matter any more.
-        let _ = self.thread.as_mut().and_then(BatchThread::take_back);
+        while self.threads.as_mut().and_then(BatchThreads::take_back).is_some() {}
         self.repository.store.release(self.claim_owner);
     }
 }

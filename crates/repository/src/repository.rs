@@ -1,6 +1,7 @@
 //! The pair of engines a store consists of, and the settings it was made with.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use catalog::{LocalCatalog, Names};
 use format::{Change, Settings};
@@ -93,6 +94,11 @@ impl Repository {
             }
         }
         Ok(())
+    }
+
+    /// Returns how long an answer of the store is under way at least: nothing for a store on this machine.
+    pub fn round_trip(&self) -> Duration {
+        self.store.round_trip()
     }
 
     pub fn catalog(&self) -> &dyn Names {

@@ -103,7 +103,11 @@ pub fn encode_in_blocks<'a>(
 ) -> impl Iterator<Item = Block> {
     let (mut segments, mut builder) = (segments.peekable(), BlockBuilder::new(kind, 0));
     std::iter::from_fn(move || {
-        while let Some((fingerprint, bytes)) = segments.next_if(|(_, bytes)| builder.fits(bytes.len())) {
+        // A page is a block of its own: a reader of it has no use for its neighbours.
+        let is_full = |builder: &BlockBuilder| kind == BlockKind::Page && !builder.is_empty();
+        while let Some((fingerprint, bytes)) =
+            segments.next_if(|(_, bytes)| builder.fits(bytes.len()) && !is_full(&builder))
+        {
             builder.push(fingerprint, bytes);
         }
         (!builder.is_empty()).then(|| builder.finish(choice))

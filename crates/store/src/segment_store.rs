@@ -1,5 +1,7 @@
 //! The trait every segment store offers, and the one it needs of the catalog.
 
+use std::time::Duration;
+
 use format::{Block, ContainerId, Fingerprint, Label, LostSegment, Run, SegmentAddress, SegmentEntry};
 
 /// A store's answer about a requested segment.
@@ -90,6 +92,17 @@ pub trait SegmentStore: Send + Sync {
     /// Stores a block; its segments get consecutive ordinals of one container, and the claim owner's claims on them are
     /// resolved. The block's content is trusted: a caller checks blocks received from clients first.
     fn put(&self, claim_owner: ClaimOwner, block: &Block) -> Result<Run>;
+
+    /// As `put` of one block after another; returns the run of each. After an error some of them may be stored. A store
+    /// whose answers take long sends the next blocks before it has the answer to the first.
+    fn put_all(&self, claim_owner: ClaimOwner, blocks: &mut dyn Iterator<Item = Block>) -> Result<Vec<Run>> {
+        blocks.map(|block| self.put(claim_owner, &block)).collect()
+    }
+
+    /// Returns how long an answer is under way at least: nothing for a store on this machine.
+    fn round_trip(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// Releases all open claims of this claim owner.
     fn release(&self, claim_owner: ClaimOwner);

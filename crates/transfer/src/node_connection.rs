@@ -13,6 +13,7 @@ mod tests;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -247,6 +248,14 @@ impl NodeConnection {
         check_size(&self.address, &body, payload)?;
         let bytes = payload.iter().map(|piece| piece.len()).sum();
         self.push(head_of(request.kind(), number, &body, payload), Bulk::Lent(bytes));
+        Ok(())
+    }
+
+    /// Queues a request whose payload is shared. Refuses sizes that no frame holds.
+    pub fn push_shared(&mut self, number: u64, request: &Request, payload: &Arc<Vec<u8>>) -> Result<(), Error> {
+        let body = request.encode();
+        check_size(&self.address, &body, &[payload])?;
+        self.push(head_of(request.kind(), number, &body, &[payload]), Bulk::Shared(payload.clone()));
         Ok(())
     }
 

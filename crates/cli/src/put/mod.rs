@@ -21,7 +21,8 @@ use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 
-use repository::{BatchThread, Packed, Packer, Repository};
+use policy::pipelining::Pipelining;
+use repository::{BATCH_BYTES, BatchThreads, Packed, Packer, Repository};
 use store::ClaimOwner;
 
 use self::commits::Commits;
@@ -79,6 +80,7 @@ pub fn put(
     let done = AtomicBool::new(false);
     let claim_owner = ClaimOwner(options.workers as u64 + 1);
     let snapshot = SnapshotNames::begin(repository, &sources, &options.snapshot, claim_owner)?;
+    let pipelining = pipelining(repository, options.workers);
     let summary = std::thread::scope(|scope| {
         for number in 1..=options.workers as u64 {
             let (slot, outcomes) = (queue.slot(), outcomes_in.clone());
@@ -90,6 +92,7 @@ pub fn put(
                 interruption: &options.interruption,
                 progress: &progress,
                 dry_run: options.commits.dry_run,
+                pipelining,
             };
             scope.spawn(move || Worker::new(scope, shared, slot, ClaimOwner(number), outcomes).run());
         }
@@ -114,6 +117,10 @@ pub fn put(
     summary
 }
 
+fn pipelining(repository: &Repository, workers: usize) -> Pipelining {
+    Pipelining::over(repository.round_trip(), BATCH_BYTES, workers)
+}
+
 /// Puts what a stream holds as one file.
 pub fn put_stream(
     repository: &Repository,
@@ -125,8 +132,9 @@ pub fn put_stream(
 ) -> anyhow::Result<Summary> {
     let progress = output.progress("put");
     let packed = std::thread::scope(|scope| {
-        let thread = BatchThread::start(scope, repository, ClaimOwner(1));
-        pack_stream(Packer::new(repository, ClaimOwner(1)).with_thread(thread), stream, &progress)
+        let Pipelining { batches, batch_bytes } = pipelining(repository, 1);
+        let threads = BatchThreads::start(scope, repository, ClaimOwner(1), batches, batch_bytes);
+        pack_stream(Packer::new(repository, ClaimOwner(1)).with_threads(threads), stream, &progress)
     })?;
     progress.finish();
     let target = source.target.clone();

@@ -10,7 +10,8 @@ use std::thread::Scope;
 
 use catalog::FileEntry;
 use format::{Attributes, Change, FileKind, StorePath, VersionRecord};
-use repository::{BatchThread, KnownDamage, Packed, Packer, Repository};
+use policy::pipelining::Pipelining;
+use repository::{BatchThreads, KnownDamage, Packed, Packer, Repository};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use store::ClaimOwner;
@@ -55,6 +56,7 @@ pub struct Shared<'a> {
     pub progress: &'a Progress,
     /// Files are opened, and not read.
     pub dry_run: bool,
+    pub pipelining: Pipelining,
 }
 
 /// The data that go with a file through the packer.
@@ -100,8 +102,9 @@ impl<'a> Worker<'a> {
         'a: 'scope,
     {
         let buffer = vec![0; content::READ_BYTES];
-        let thread = BatchThread::start(scope, shared.repository, claim_owner);
-        let packer = Packer::new(shared.repository, claim_owner).with_thread(thread);
+        let Pipelining { batches, batch_bytes } = shared.pipelining;
+        let threads = BatchThreads::start(scope, shared.repository, claim_owner, batches, batch_bytes);
+        let packer = Packer::new(shared.repository, claim_owner).with_threads(threads);
         Worker { packer, slot, shared, outcomes, buffer, found: Vec::new(), unit_bytes: 0 }
     }
 

@@ -21,7 +21,7 @@ const FIELD: &str = "\
     reduction referable refusal rejection remote removals repair replier report repository resolution resolve \
     resolved result role root rounds runs scan scope scopes sealed secret secrets send sender server service set \
     settings shared shot skipped slice slots snapshot socket source sources spot sqlite started state statistics \
-    status step store stored streams stretch subject target thread time timeouts times tls to transaction tree \
+    status step store stored streams stretch subject target thread threads threads time timeouts times tls to transaction tree \
     unfinished unreadable unsynced up update verify view waker whole window work world write writer written";
 
 #[test]

@@ -1,4 +1,5 @@
-//! Builds a manifest from entries in file order, holding one open page per level.
+//! Builds a manifest from entries in file order, holding one open page per level, and closed pages until there are
+//! enough to store at once: a far store is not asked for each of them.
 
 use std::collections::BTreeSet;
 
@@ -16,6 +17,10 @@ const INLINE_ENTRIES: usize = 7;
 /// A page holds between these many entries, cut after one whose digest ends in eight zero bits (mean 64 + 256).
 const MIN_ENTRIES: usize = 64;
 const MAX_ENTRIES: usize = 1024;
+/// Closed pages are stored when they are this many bytes.
+const PENDING_BYTES: usize = 1 << 20;
+/// Stands in an entry until its page is stored.
+const NOT_STORED: SegmentAddress = SegmentAddress { container: ContainerId(0), ordinal: 0 };
 /// A run is cut here, so that narrowing it needs the index of a bounded number of segments.
 const MAX_RUN_SEGMENTS: u32 = 8192;
 
@@ -34,11 +39,21 @@ pub struct Builder<'a> {
     repository: &'a Repository,
     claim_owner: ClaimOwner,
     levels: Vec<Vec<Entry>>,
+    /// Pages that are closed and not stored: their entries have no address yet.
+    pending: Vec<PendingPage>,
+    pending_bytes: usize,
     open: Option<OpenRun>,
     length: u64,
     references: BTreeSet<ContainerId>,
     /// Pages are put without asking whether the store has them.
     again: bool,
+}
+
+struct PendingPage {
+    bytes: Vec<u8>,
+    /// Where its entry stands.
+    level: usize,
+    index: usize,
 }
 
 /// Segments that follow each other in file and container alike.
@@ -53,8 +68,17 @@ struct OpenRun {
 
 impl<'a> Builder<'a> {
     pub fn new(repository: &'a Repository, claim_owner: ClaimOwner) -> Self {
-        let references = BTreeSet::new();
-        Builder { repository, claim_owner, levels: vec![Vec::new()], open: None, length: 0, references, again: false }
+        Builder {
+            repository,
+            claim_owner,
+            levels: vec![Vec::new()],
+            pending: Vec::new(),
+            pending_bytes: 0,
+            open: None,
+            length: 0,
+            references: BTreeSet::new(),
+            again: false,
+        }
     }
 
     /// Makes a builder that relies on nothing the store has: for moving a file out of containers that are going.
@@ -121,6 +145,7 @@ impl<'a> Builder<'a> {
             self.close_page(0)?;
         }
         self.length += page.length;
+        self.note(&page);
         self.add(1, page)
     }
 
@@ -137,23 +162,19 @@ impl<'a> Builder<'a> {
         Ok(BuiltManifest { root, length: self.length, references: self.references })
     }
 
-    fn root(&mut self, mut level: usize) -> Result<Root> {
-        let mut entries = std::mem::take(&mut self.levels[level]);
+    fn root(&mut self, level: usize) -> Result<Root> {
+        self.store_pending()?;
+        let entries = std::mem::take(&mut self.levels[level]);
         // A lone page needs no parent.
         if let (true, [Entry { kind: EntryKind::Page { address, digest }, .. }]) = (level > 0, &entries[..]) {
             return Ok(Root::Stored { address: *address, digest: *digest });
-        }
-        while entries.len() > MAX_ENTRIES {
-            let chunks: Vec<_> = entries.chunks(MAX_ENTRIES).map(<[Entry]>::to_vec).collect();
-            entries = chunks.into_iter().map(|chunk| self.store(level, chunk)).collect::<Result<_>>()?;
-            level += 1;
         }
         let bytes = Page { level: level as u8, entries }.encode();
         if bytes.len() <= PAGE_HEADER_BYTES + INLINE_ENTRIES * ENTRY_BYTES {
             return Ok(Root::Inline(bytes));
         }
-        let (address, digest) = self.store_page(&bytes)?;
-        Ok(Root::Stored { address, digest })
+        let address = self.store(&[&bytes])?[0];
+        Ok(Root::Stored { address, digest: page_digest(&bytes) })
     }
 
     fn close_run(&mut self) -> Result<()> {
@@ -165,11 +186,11 @@ impl<'a> Builder<'a> {
 
     fn append(&mut self, entry: Entry) -> Result<()> {
         self.length += entry.length;
+        self.note(&entry);
         self.add(0, entry)
     }
 
     fn add(&mut self, level: usize, entry: Entry) -> Result<()> {
-        self.note(&entry);
         if self.levels.len() == level {
             self.levels.push(Vec::new());
         }
@@ -190,25 +211,44 @@ impl<'a> Builder<'a> {
     }
 
     fn close_page(&mut self, level: usize) -> Result<()> {
-        let entries = std::mem::take(&mut self.levels[level]);
-        let page = self.store(level, entries)?;
-        self.add(level + 1, page)
+        if level > 0 || self.pending_bytes >= PENDING_BYTES {
+            self.store_pending()?;
+        }
+        let page = Page { level: level as u8, entries: std::mem::take(&mut self.levels[level]) };
+        let bytes = page.encode();
+        let kind = EntryKind::Page { address: NOT_STORED, digest: page_digest(&bytes) };
+        let index = self.levels.get(level + 1).map_or(0, Vec::len);
+        self.pending_bytes += bytes.len();
+        self.pending.push(PendingPage { bytes, level: level + 1, index });
+        self.add(level + 1, Entry { length: page.length(), kind })
     }
 
-    fn store(&mut self, level: usize, entries: Vec<Entry>) -> Result<Entry> {
-        let page = Page { level: level as u8, entries };
-        let (address, digest) = self.store_page(&page.encode())?;
-        Ok(Entry { length: page.length(), kind: EntryKind::Page { address, digest } })
+    /// Stores the pages that are closed, and gives their entries the addresses.
+    fn store_pending(&mut self) -> Result<()> {
+        let pending = std::mem::take(&mut self.pending);
+        self.pending_bytes = 0;
+        if pending.is_empty() {
+            return Ok(());
+        }
+        let pages: Vec<_> = pending.iter().map(|page| &page.bytes[..]).collect();
+        let addresses = self.store(&pages)?;
+        for (page, stored_at) in pending.iter().zip(addresses) {
+            if let EntryKind::Page { address, .. } = &mut self.levels[page.level][page.index].kind {
+                *address = stored_at;
+            }
+        }
+        Ok(())
     }
 
-    fn store_page(&mut self, page: &[u8]) -> Result<(SegmentAddress, [u8; 32])> {
-        let segment = NewSegment { fingerprint: self.repository.fingerprint(page), bytes: page };
-        let address = match self.again {
-            true => self.repository.keep_again(self.claim_owner, BlockKind::Page, &[segment])?[0],
-            false => self.repository.dedup(self.claim_owner, BlockKind::Page, &[segment])?.addresses[0],
+    fn store(&mut self, pages: &[&[u8]]) -> Result<Vec<SegmentAddress>> {
+        let segment = |bytes| NewSegment { fingerprint: self.repository.fingerprint(bytes), bytes };
+        let segments: Vec<_> = pages.iter().map(|bytes| segment(bytes)).collect();
+        let addresses = match self.again {
+            true => self.repository.keep_again(self.claim_owner, BlockKind::Page, &segments)?,
+            false => self.repository.dedup(self.claim_owner, BlockKind::Page, &segments)?.addresses,
         };
-        self.references.insert(address.container);
-        Ok((address, page_digest(page)))
+        self.references.extend(addresses.iter().map(|address| address.container));
+        Ok(addresses)
     }
 }
 

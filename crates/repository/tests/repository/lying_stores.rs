@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use catalog::{Names, Purpose};
 use format::{Block, Fingerprint, Label, Run, SegmentEntry};
 use random::Random;
-use repository::{Lease, Repository};
+use repository::{Lease, Packer, Repository};
 use store::{Answer, ClaimOwner, Result, SegmentStore, StoredBlock};
 
 use crate::damage::{put, reads};
-use crate::fixture::{World, path};
+use crate::fixture::{CLAIM_OWNER, World, path};
 
 /// The change to an honest answer.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +34,8 @@ struct Lying {
     lies: AtomicUsize,
     /// How often a run's segments were asked for.
     asked: AtomicUsize,
+    /// How often it was asked which segments it misses.
+    asked_missing: AtomicUsize,
 }
 
 impl Lying {
@@ -71,6 +73,7 @@ fn other(block: &Block) -> Block {
 
 impl SegmentStore for Lying {
     fn missing(&self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
+        self.asked_missing.fetch_add(1, Ordering::Relaxed);
         self.honest.missing(claim_owner, fingerprints)
     }
 
@@ -112,11 +115,35 @@ impl SegmentStore for Lying {
 }
 
 fn client_of(world: &World, honest: Arc<dyn SegmentStore>, lie: Lie) -> (Arc<Lying>, Arc<Repository>) {
-    let lying = Arc::new(Lying { honest, lie, lies: AtomicUsize::new(0), asked: AtomicUsize::new(0) });
+    let [lies, asked, asked_missing] = std::array::from_fn(|_| AtomicUsize::new(0));
+    let lying = Arc::new(Lying { honest, lie, lies, asked, asked_missing });
     let catalog: Arc<dyn Names> = world.catalog.clone();
     let lease = Lease::unattended(catalog.clone(), catalog.begin(Purpose::Write, 1_000_000).unwrap());
     let client = Repository::remote(world.settings.clone(), lying.clone(), catalog, lease);
     (lying, Arc::new(client))
+}
+
+#[test]
+fn the_pages_of_a_large_manifest_are_stored_with_few_questions() {
+    const PIECES: usize = 5000;
+    let world = World::new();
+    let node = world.process();
+    let (store, client) = client_of(&world, node.store_arc(), Lie::Twice);
+    let mut packer = Packer::new(&client, CLAIM_OWNER);
+    packer.begin();
+    let bytes = Random::new(5).bytes(PIECES);
+    for byte in bytes.chunks(1) {
+        packer.data(byte).unwrap();
+        packer.hole(1).unwrap();
+    }
+    packer.end(()).unwrap();
+    packer.flush().unwrap();
+    let asked = store.asked_missing.load(Ordering::Relaxed);
+    assert_eq!(asked, 3, "for the segments, the pages and the root");
+    let packed = packer.take_finished().pop().unwrap();
+    let mut read = vec![0; 2 * PIECES];
+    node.reader(&packed.built.root, packed.built.length).read_at(0, &mut read).unwrap();
+    assert!(read.chunks(2).zip(&bytes).all(|(pair, byte)| pair == [*byte, 0]));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use format::{Attributes, Change, VersionRecord};
 use random::Random;
-use repository::{BatchThread, Packed, Packer, Repository, verify};
+use repository::{BATCH_BYTES, BatchThreads, Packed, Packer, Repository, verify};
 use store::ClaimOwner;
 
 use crate::fixture::{CLAIM_OWNER, World, content, path, with_seeds};
@@ -12,8 +12,9 @@ use crate::fixture::{CLAIM_OWNER, World, content, path, with_seeds};
 /// Packs each of the files but those that it gives up, by both threads as it comes.
 fn pack(repository: &Repository, random: &mut Random, files: &[Vec<u8>], given_up: &[bool]) -> Vec<Packed<usize>> {
     std::thread::scope(|scope| {
-        let thread = BatchThread::start(scope, repository, ClaimOwner(99));
-        let mut packer = Packer::new(repository, ClaimOwner(99)).with_thread(thread);
+        let threads =
+            BatchThreads::start(scope, repository, ClaimOwner(99), [1, 1, 2, 5][random.index(4)], BATCH_BYTES);
+        let mut packer = Packer::new(repository, ClaimOwner(99)).with_threads(threads);
         for (number, (bytes, given_up)) in files.iter().zip(given_up).enumerate() {
             packer.begin();
             for piece in bytes.chunks(1 << 18) {
@@ -64,13 +65,17 @@ fn files_whose_batches_are_stored_beside_come_back_in_order() {
 }
 
 #[test]
-fn a_packer_that_is_dropped_with_a_batch_beside_keeps_no_claims() {
+fn a_packer_that_is_dropped_with_batches_beside_keeps_no_claims() {
+    [1, 3].into_iter().for_each(a_dropped_packer_keeps_no_claims);
+}
+
+fn a_dropped_packer_keeps_no_claims(batches: usize) {
     let world = World::new();
     let process = world.process();
     let bytes = Random::new(3).bytes(2 << 20);
     std::thread::scope(|scope| {
-        let thread = BatchThread::start(scope, &process, ClaimOwner(98));
-        let mut packer: Packer<()> = Packer::new(&process, ClaimOwner(98)).with_thread(thread);
+        let threads = BatchThreads::start(scope, &process, ClaimOwner(98), batches, BATCH_BYTES);
+        let mut packer: Packer<()> = Packer::new(&process, ClaimOwner(98)).with_threads(threads);
         packer.store_beside(true);
         packer.begin();
         packer.data(&bytes).unwrap();

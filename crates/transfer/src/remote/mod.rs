@@ -52,6 +52,7 @@ struct Shared {
     credentials: Credentials,
     settings: Settings,
     incarnation: u64,
+    round_trip: Duration,
     streams: AtomicU32,
     pool: Mutex<Pool>,
     outage: Outage,
@@ -120,6 +121,7 @@ impl Remote {
             credentials,
             settings: connection.settings.clone(),
             incarnation: connection.incarnation,
+            round_trip: connection.round_trip,
             streams: AtomicU32::new(FIRST_STREAM + 1),
             pool: Mutex::new(Pool { idle: vec![connection], busy: 0 }),
             outage: Outage::new(RECONNECT_TIMEOUT),
@@ -136,6 +138,11 @@ impl Remote {
     /// Returns the random number of the node process that answered first.
     pub fn incarnation(&self) -> u64 {
         self.shared.incarnation
+    }
+
+    /// Returns how long an answer is under way, as the first connection found it.
+    pub fn round_trip(&self) -> Duration {
+        self.shared.round_trip
     }
 
     pub fn address(&self) -> &str {
@@ -183,6 +190,28 @@ impl Remote {
 
     /// Sends a request on an idle connection or a new one, however many are busy, and on another when that breaks.
     fn converse(&self, request: &Request, payload: &[&[u8]], admit: impl Fn(u64) -> Result<()>) -> Result<Answer> {
+        let ask = |connection: &mut PooledConnection| connection.ask(request, payload);
+        let ((reply, payload), incarnation) = self.attempt(may_repeat(request), ask, admit)?;
+        Ok(Answer { reply, payload, incarnation })
+    }
+
+    /// As `converse`, for requests that are sent one behind another over one connection; any of them may be repeated.
+    /// Returns the replies, and the node process that gave them.
+    fn converse_all(
+        &self,
+        requests: &[(Request, Arc<Vec<u8>>)],
+        admit: impl Fn(u64) -> Result<()>,
+    ) -> Result<(Vec<Reply>, u64)> {
+        debug_assert!(requests.iter().all(|(request, _)| may_repeat(request)));
+        self.attempt(true, |connection| connection.ask_all(requests), admit)
+    }
+
+    fn attempt<T>(
+        &self,
+        may_repeat: bool,
+        ask: impl Fn(&mut PooledConnection) -> Result<T>,
+        admit: impl Fn(u64) -> Result<()>,
+    ) -> Result<(T, u64)> {
         self.shared.outage.check()?;
         let mut attempts = Attempts::new(&self.shared.outage);
         loop {
@@ -195,8 +224,8 @@ impl Remote {
             };
             let incarnation = connection.incarnation;
             admit(incarnation)?;
-            match connection.ask(request, payload) {
-                Err(error @ Error::Unavailable { .. }) if may_repeat(request) => attempts.wait(error)?,
+            match ask(&mut connection) {
+                Err(error @ Error::Unavailable { .. }) if may_repeat => attempts.wait(error)?,
                 Err(Error::Unavailable { peer, why }) => {
                     let why = format!("{why}; whether the request was carried out is not known");
                     return Err(Error::Unavailable { peer, why });
@@ -204,7 +233,7 @@ impl Remote {
                 answer => {
                     self.shared.outage.end();
                     self.give_back(connection);
-                    return answer.map(|(reply, payload)| Answer { reply, payload, incarnation });
+                    return answer.map(|answer| (answer, incarnation));
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! One connection to a node, for one request at a time.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use format::Settings;
@@ -26,6 +26,10 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 /// How long a node may leave this process without a welcome.
 const HANDSHAKE_TIMEOUTS: HandshakeTimeouts = HandshakeTimeouts { silence: SILENCE_TIMEOUT, welcome: WELCOME_TIMEOUT };
 
+/// A connection is taken in one, and a client welcomed in another; with TLS and a secret it takes more, which may count:
+/// the time is an estimate.
+const LEAST_ROUND_TRIPS: u32 = 2;
+
 /// Addresses of nodes that have welcomed this process; more are not remembered.
 static WELCOMING: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 const MAX_WELCOMING: usize = 1024;
@@ -45,6 +49,8 @@ pub(super) struct PooledConnection {
     pub settings: Settings,
     last_number: u64,
     is_broken: bool,
+    /// How long an answer is under way: as connecting and the handshake took it.
+    pub round_trip: Duration,
 }
 
 impl PooledConnection {
@@ -96,6 +102,7 @@ impl PooledConnection {
         credentials: &Credentials,
     ) -> Result<Self, OpenFailure> {
         let candidates = resolve::candidates(address)?;
+        let dialled_at = Instant::now();
         let dialled = NodeConnection::dial(address, candidates, &hello, credentials, timeouts, Instant::now());
         let mut node = dialled.map_err(|disconnect| OpenFailure::of(address, false, disconnect))?;
         let welcomed = await_welcome(&mut node);
@@ -103,7 +110,9 @@ impl PooledConnection {
             welcomed.map_err(|disconnect| OpenFailure::of(address, node.is_greeting(), disconnect))?;
         let damaged = |source| Error::Protocol { peer: address.to_owned(), source };
         let settings = Settings::from_text(&settings).map_err(damaged)?;
-        Ok(PooledConnection { node, incarnation, settings, last_number: LAST_HANDSHAKE_NUMBER, is_broken: false })
+        let (last_number, is_broken) = (LAST_HANDSHAKE_NUMBER, false);
+        let round_trip = dialled_at.elapsed() / LEAST_ROUND_TRIPS;
+        Ok(PooledConnection { node, incarnation, settings, last_number, is_broken, round_trip })
     }
 
     /// Returns whether another request may be sent: the node is there, and has sent nothing but heartbeats meanwhile.
@@ -120,13 +129,39 @@ impl PooledConnection {
         answer
     }
 
+    /// Sends requests one behind another, and then takes their answers, all or an error. After any error some of the
+    /// requests may have been carried out, and the connection is of no more use.
+    pub fn ask_all(&mut self, requests: &[(Request, Arc<Vec<u8>>)]) -> Result<Vec<Reply>> {
+        let answers = self.exchange_all(requests);
+        self.is_broken |= answers.is_err();
+        answers
+    }
+
     fn exchange(&mut self, request: &Request, payload: &[&[u8]]) -> Result<(Reply, Vec<u8>)> {
         self.last_number += 1;
         self.node.push_lent(self.last_number, request, payload)?;
+        self.receive(self.last_number, request, payload)
+    }
+
+    fn exchange_all(&mut self, requests: &[(Request, Arc<Vec<u8>>)]) -> Result<Vec<Reply>> {
+        let first = self.last_number + 1;
+        for (request, payload) in requests {
+            self.last_number += 1;
+            self.node.push_shared(self.last_number, request, payload)?;
+        }
+        let answers = (first..).zip(requests).map(|(number, (request, _))| {
+            let (reply, _) = self.receive(number, request, &[])?;
+            Ok(reply)
+        });
+        answers.collect()
+    }
+
+    /// Waits for the answer to the request of this number, the oldest without one.
+    fn receive(&mut self, number: u64, request: &Request, payload: &[&[u8]]) -> Result<(Reply, Vec<u8>)> {
         let work = Work::begin(Instant::now(), answer_timeout(request));
         self.node.liveness.wait_from(work.begun);
         loop {
-            match self.answer(&work, payload) {
+            match self.answer(number, &work, payload) {
                 Ok(Some((Reply::Failed { failure }, _))) => return Err(Error::Failed(failure)),
                 Ok(Some(answer)) => return Ok(answer),
                 Ok(None) => {}
@@ -136,12 +171,26 @@ impl PooledConnection {
     }
 
     /// Sends what can be sent, waits a while, and returns the answer, if it came.
-    fn answer(&mut self, work: &Work, payload: &[&[u8]]) -> Result<Option<(Reply, Vec<u8>)>, Disconnect> {
+    fn answer(&mut self, asked: u64, work: &Work, payload: &[&[u8]]) -> Result<Option<(Reply, Vec<u8>)>, Disconnect> {
+        if let Some(answer) = self.arrived(asked)? {
+            return Ok(Some(answer));
+        }
         if self.node.flush(payload)? {
             // A node that takes bytes is not silent.
             self.node.liveness.hear(Instant::now());
         }
         self.node.wait(CHECK_INTERVAL)?;
+        if let Some(answer) = self.arrived(asked)? {
+            return Ok(Some(answer));
+        }
+        let now = Instant::now();
+        self.node.check_silence(now)?;
+        work.check(self.node.liveness.advanced(), now)?;
+        Ok(None)
+    }
+
+    /// Returns the answer to the request of this number, if it is here.
+    fn arrived(&mut self, asked: u64) -> Result<Option<(Reply, Vec<u8>)>, Disconnect> {
         while let Some(event) = self.node.next(Instant::now())? {
             match event {
                 Event::Welcome { .. } => unreachable!("the handshake is over"),
@@ -151,24 +200,21 @@ impl PooledConnection {
                 }
                 Event::Message { number: 0, .. } => {}
                 Event::Message { number, reply, payload } => {
-                    self.check_number(number)?;
+                    self.check_number(number, asked)?;
                     return Ok(Some((reply, payload)));
                 }
             }
         }
-        let now = Instant::now();
-        self.node.check_silence(now)?;
-        work.check(self.node.liveness.advanced(), now)?;
         Ok(None)
     }
 
-    /// Fails unless it is the request at hand that is answered, and all of it was sent.
-    fn check_number(&self, number: u64) -> Result<(), Disconnect> {
+    /// Fails unless it is the request at hand that is answered, and all was sent if it is the last.
+    fn check_number(&self, number: u64, asked: u64) -> Result<(), Disconnect> {
         let wrong = |why: String| Err(Disconnect::Misunderstood(format::Error::Corrupt { what: "reply", why }));
-        if number != self.last_number {
-            return wrong(format!("{number} was answered, {} was asked", self.last_number));
+        if number != asked {
+            return wrong(format!("{number} was answered, {asked} was asked"));
         }
-        if !self.node.has_sent() {
+        if asked == self.last_number && !self.node.has_sent() {
             return wrong("a request was answered before it was sent".to_owned());
         }
         Ok(())

@@ -1,5 +1,8 @@
 //! The node's segment store as a [`SegmentStore`].
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use format::{Block, Fingerprint, Run, SegmentEntry};
 use store::{Answer, ClaimOwner, Error, Result, SegmentStore, StoredBlock};
 
@@ -7,6 +10,9 @@ use super::Remote;
 use super::claims::{IncarnationGuard, OpenClaims};
 use super::failures::store_error;
 use crate::message::{FailureKind, Reply, Request, StoredBlockHeader};
+
+/// Blocks of so many bytes are sent before the answer to the first is waited for.
+const GROUP_BYTES: usize = 8 << 20;
 
 /// When the node process is replaced by another while callers rely on segments that are not durable yet, the
 /// store is failed for good: make a new one and put them again.
@@ -28,6 +34,30 @@ impl RemoteStore {
         match self.guard.begin(answer.incarnation) {
             true => Ok(answer.reply),
             false => Err(self.replaced()),
+        }
+    }
+
+    /// As `ask`, for requests that do not wait for each other's answers.
+    fn ask_all(&self, requests: &[(Request, Arc<Vec<u8>>)]) -> crate::Result<Vec<Reply>> {
+        let admit = |incarnation| self.guard.allows(incarnation).then_some(()).ok_or_else(|| self.replaced());
+        let (replies, incarnation) = self.remote.converse_all(requests, admit)?;
+        match self.guard.begin(incarnation) {
+            true => Ok(replies),
+            false => Err(self.replaced()),
+        }
+    }
+
+    /// Takes the answer to a block that was put.
+    fn stored(&self, claim_owner: ClaimOwner, segments: &[SegmentEntry], reply: Reply) -> Result<Run> {
+        match reply {
+            Reply::Stored { run } if run.count as usize == segments.len() => {
+                self.claims.resolve(claim_owner, segments.iter().map(|segment| segment.fingerprint));
+                Ok(run)
+            }
+            _ => {
+                let why = "PutBlock was not answered by a run of its segments".into();
+                Err(self.error(self.remote.misbehaved(why)))
+            }
         }
     }
 
@@ -105,18 +135,29 @@ impl SegmentStore for RemoteStore {
     }
 
     fn put(&self, claim_owner: ClaimOwner, block: &Block) -> Result<Run> {
-        let (owner, segments) = (claim_owner.0, block.segments.clone());
-        let request = Request::PutBlock { owner, header: block.header, segments };
-        let run = match self.ask(&request, &[&block.payload]) {
-            Ok(Reply::Stored { run }) if run.count as usize == block.segments.len() => run,
-            Ok(_) => {
-                let why = "PutBlock was not answered by a run of its segments".into();
-                return Err(self.error(self.remote.misbehaved(why)));
+        let request =
+            Request::PutBlock { owner: claim_owner.0, header: block.header, segments: block.segments.clone() };
+        let reply = self.ask(&request, &[&block.payload]).map_err(|error| self.error(error))?;
+        self.stored(claim_owner, &block.segments, reply)
+    }
+
+    fn put_all(&self, claim_owner: ClaimOwner, blocks: &mut dyn Iterator<Item = Block>) -> Result<Vec<Run>> {
+        let mut runs = Vec::new();
+        loop {
+            let group = next_group(claim_owner, blocks);
+            if group.is_empty() {
+                return Ok(runs);
             }
-            Err(error) => return Err(self.error(error)),
-        };
-        self.claims.resolve(claim_owner, block.segments.iter().map(|segment| segment.fingerprint));
-        Ok(run)
+            let replies = self.ask_all(&group).map_err(|error| self.error(error))?;
+            for ((request, _), reply) in group.iter().zip(replies) {
+                let Request::PutBlock { segments, .. } = request else { unreachable!("a group puts blocks") };
+                runs.push(self.stored(claim_owner, segments, reply)?);
+            }
+        }
+    }
+
+    fn round_trip(&self) -> Duration {
+        self.remote.round_trip()
     }
 
     fn release(&self, claim_owner: ClaimOwner) {
@@ -154,6 +195,18 @@ impl SegmentStore for RemoteStore {
             Err(error) => Err(self.error(error)),
         }
     }
+}
+
+/// Takes so many blocks as travel at once.
+fn next_group(claim_owner: ClaimOwner, blocks: &mut dyn Iterator<Item = Block>) -> Vec<(Request, Arc<Vec<u8>>)> {
+    let (mut group, mut bytes) = (Vec::new(), 0);
+    while bytes < GROUP_BYTES
+        && let Some(Block { header, segments, payload }) = blocks.next()
+    {
+        bytes += payload.len();
+        group.push((Request::PutBlock { owner: claim_owner.0, header, segments }, Arc::new(payload)));
+    }
+    group
 }
 
 /// Refuses impossible runs: a node hangs up on such a request, and a damaged manifest may cause one.

@@ -1,0 +1,24 @@
+"""The far side of one plain TCP stream: takes it to its end, and says so.
+
+    sink.py ADDRESS PORT
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import socket
+import sys
+
+READ_BYTES = 1 << 20
+
+
+def main(address, port):
+    with socket.create_server((address, int(port))) as listener:
+        connection, _ = listener.accept()
+        with connection:
+            while connection.recv(READ_BYTES):
+                pass
+            connection.sendall(b"!")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
