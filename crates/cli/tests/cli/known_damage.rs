@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use random::Random;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::node::Node;
 use super::runner::{Store, run};
@@ -18,8 +19,19 @@ fn with_shared_block() -> (Store, PathBuf) {
     let second = [first.clone(), random.bytes(40_000)].concat();
     fs::write(source.join("a"), first).unwrap();
     fs::write(source.join("ab"), second).unwrap();
-    store.put(&source, "");
+    on_one_core(|| store.put(&source, ""));
     (store, source)
+}
+
+/// Commands that `run` begins have one worker: what they store lies in the order of the names.
+fn on_one_core<T>(run: impl FnOnce() -> T) -> T {
+    let before = sched_getaffinity(None).unwrap();
+    let mut first = CpuSet::new();
+    first.set((0..CpuSet::MAX_CPU).find(|core| before.is_set(*core)).expect("the thread may run somewhere"));
+    sched_setaffinity(None, &first).unwrap();
+    let returned = run();
+    sched_setaffinity(None, &before).unwrap();
+    returned
 }
 
 fn flip(store: &Store, offset: usize) {
