@@ -5,24 +5,13 @@
  *
  * SPDX-License-Identifier: Apache-2.0
  */
+#include "accesses.h"
+
 #include "errors.h"
 #include "open_file.h"
 #include "pending.h"
 #include "real.h"
 #include "status.h"
-#include "transfer.h"
-
-/* The individual pointer, instead of an offset. */
-#define AT_POINTER INT64_MIN
-
-struct access {
-    struct open_file *file;
-    enum direction direction;
-    int64_t offset; /* in etypes, or AT_POINTER */
-    const void *buffer;
-    int64_t count;
-    MPI_Datatype type;
-};
 
 /* The pointer moves by the amount asked for, also where a read meets the end of the file: so the standard defines it. */
 static int begin_access(const struct access *access, struct transfer *transfer) {
@@ -36,7 +25,7 @@ static int begin_access(const struct access *access, struct transfer *transfer) 
     return failed;
 }
 
-static int access_now(const struct access *access, MPI_Status *status) {
+int access_now(const struct access *access, MPI_Status *status) {
     struct transfer transfer;
     uint64_t done = 0;
     int failed = begin_access(access, &transfer);
@@ -48,7 +37,7 @@ static int access_now(const struct access *access, MPI_Status *status) {
     return raise_on(access->file->handle, failed);
 }
 
-static int access_later(const struct access *access, MPI_Request *request) {
+int access_later(const struct access *access, MPI_Request *request) {
     struct transfer transfer;
     *request = MPI_REQUEST_NULL;
     int failed = begin_access(access, &transfer);

@@ -9,7 +9,8 @@
 #include "real.h"
 
 static int flush(struct open_file *file) {
-    int failed = finish_all_pending(file);
+    int failed = finish_split(file, MPI_STATUS_IGNORE), pending = finish_all_pending(file);
+    if (!failed) failed = pending;
     if (!may_write(file)) return failed;
     int code = thalweg_flush(file->stored);
     return failed ? failed : fail_as_store(code, "cannot write", file->name);

@@ -8,6 +8,7 @@
 #ifndef THALWEG_OPEN_FILE_H
 #define THALWEG_OPEN_FILE_H
 
+#include "split.h"
 #include "thalweg.h"
 #include "view.h"
 
@@ -27,6 +28,7 @@ struct open_file {
     struct view view;
     MPI_Offset position; /* the individual pointer, in etypes */
     pthread_mutex_t lock; /* over position */
+    struct split split;
     struct open_file *next;
 };
 

@@ -1,4 +1,4 @@
-/* unsupported.c — shared pointers, ordered and split collective accesses: not for SD: files yet.
+/* unsupported.c — shared pointers and ordered accesses: not for SD: files yet.
  *
  * They fail with MPI_ERR_UNSUPPORTED_OPERATION and a sentence; on all other files they are the MPI's own.
  *
@@ -25,19 +25,10 @@ static int refuse(MPI_File handle, const char *name) {
     REFUSE(File_i##verb##_shared##suffix, \
            (MPI_File handle, buffer_type buffer, count_type count, MPI_Datatype type, MPI_Request *request), \
            (handle, buffer, count, type, request)) \
-    REFUSE(File_##verb##_all_begin##suffix, \
-           (MPI_File handle, buffer_type buffer, count_type count, MPI_Datatype type), (handle, buffer, count, type)) \
     REFUSE(File_##verb##_ordered_begin##suffix, \
-           (MPI_File handle, buffer_type buffer, count_type count, MPI_Datatype type), (handle, buffer, count, type)) \
-    REFUSE(File_##verb##_at_all_begin##suffix, \
-           (MPI_File handle, MPI_Offset offset, buffer_type buffer, count_type count, MPI_Datatype type), \
-           (handle, offset, buffer, count, type))
+           (MPI_File handle, buffer_type buffer, count_type count, MPI_Datatype type), (handle, buffer, count, type))
 
 #define REFUSE_END(verb, buffer_type) \
-    REFUSE(File_##verb##_all_end, (MPI_File handle, buffer_type buffer, MPI_Status *status), \
-           (handle, buffer, status)) \
-    REFUSE(File_##verb##_at_all_end, (MPI_File handle, buffer_type buffer, MPI_Status *status), \
-           (handle, buffer, status)) \
     REFUSE(File_##verb##_ordered_end, (MPI_File handle, buffer_type buffer, MPI_Status *status), \
            (handle, buffer, status))
 

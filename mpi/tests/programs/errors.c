@@ -73,7 +73,6 @@ static void accessing(const char *name) {
     FAILS(MPI_File_write(file, &value, 3, MPI_SHORT, &status), MPI_ERR_ARG, "whole number of etypes");
     FAILS(MPI_File_write_shared(file, &value, 1, MPI_INT, &status), MPI_ERR_UNSUPPORTED_OPERATION, "write_shared");
     FAILS(MPI_File_read_ordered(file, &value, 1, MPI_INT, &status), MPI_ERR_UNSUPPORTED_OPERATION, "read_ordered");
-    FAILS(MPI_File_write_all_begin(file, &value, 1, MPI_INT), MPI_ERR_UNSUPPORTED_OPERATION, "write_all_begin");
     FAILS(MPI_File_seek_shared(file, 0, MPI_SEEK_SET), MPI_ERR_UNSUPPORTED_OPERATION, "seek_shared");
     OK(MPI_File_close(&file));
     OK(open_as(name, MPI_MODE_RDONLY, &file));

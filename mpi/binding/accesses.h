@@ -1,0 +1,26 @@
+/* accesses.h — one read or write as a program asks for it, before it is known who waits for it.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef THALWEG_ACCESSES_H
+#define THALWEG_ACCESSES_H
+
+#include "transfer.h"
+
+/* The individual pointer, instead of an offset. */
+#define AT_POINTER INT64_MIN
+
+struct access {
+    struct open_file *file;
+    enum direction direction;
+    int64_t offset; /* in etypes, or AT_POINTER */
+    const void *buffer;
+    int64_t count;
+    MPI_Datatype type;
+};
+
+/* Do it, or begin it, for a wrapper: return an error code, already raised on the file. */
+int access_now(const struct access *access, MPI_Status *status);
+int access_later(const struct access *access, MPI_Request *request);
+
+#endif
