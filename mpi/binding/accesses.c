@@ -1,4 +1,4 @@
-/* accesses.c — the 16 reads and writes, and their large-count forms.
+/* accesses.c — the 22 reads and writes, and their large-count forms.
  *
  * A collective access is done by each rank on its own: the store's nodes put the ranks' pieces together. The calls
  * differ only in where the transfer begins and who waits for it, so the wrappers are made by macros.
@@ -13,14 +13,26 @@
 #include "real.h"
 #include "status.h"
 
-/* The pointer moves by the amount asked for, also where a read meets the end of the file: so the standard defines it. */
+/* Pointers move by the amount asked for, also where a read meets the end of the file: so the standard defines it. */
+static int find_offset(const struct access *access, int64_t etypes, int64_t *offset) {
+    struct open_file *file = access->file;
+    *offset = access->offset;
+    if (access->place == AT_SHARED_POINTER) return move_shared_pointer(file, etypes, offset);
+    if (access->place == IN_ORDER) return move_in_order(file, etypes, offset);
+    int failed = check_not_sequential(file, "an access without the shared file pointer");
+    if (!failed && access->place == AT_POINTER) *offset = move_position(file, etypes);
+    return failed;
+}
+
+/* A rank whose ordered access is refused takes part as one that moves nothing: the others wait for it. */
 static int begin_access(const struct access *access, struct transfer *transfer) {
-    int failed =
+    int64_t offset;
+    int refused =
         begin_transfer(transfer, access->file, access->direction, access->buffer, access->count, access->type);
-    if (failed) return failed;
-    int64_t offset = access->offset;
-    if (offset == AT_POINTER) offset = move_position(access->file, transfer->etypes);
-    failed = place_transfer(transfer, offset);
+    if (refused && access->place != IN_ORDER) return refused;
+    int failed = find_offset(access, refused ? 0 : transfer->etypes, &offset);
+    if (refused) return refused;
+    if (!failed) failed = place_transfer(transfer, offset);
     if (failed) end_transfer(transfer);
     return failed;
 }
@@ -51,28 +63,31 @@ int access_later(const struct access *access, MPI_Request *request) {
                          result_type result) { \
         struct open_file *file = find_file(handle); \
         if (!file) return real.File_##name(handle, offset, buffer, count, type, result); \
-        if (offset == AT_POINTER) offset = -1; \
-        return finish(&(struct access){file, direction, offset, buffer, count, type}, result); \
+        return finish(&(struct access){file, direction, AT_OFFSET, offset, buffer, count, type}, result); \
     }
 
-#define WRAP_POINTER(name, direction, buffer_type, count_type, finish, result_type) \
+#define WRAP_POINTER(name, place, direction, buffer_type, count_type, finish, result_type) \
     int door_File_##name(MPI_File handle, buffer_type buffer, count_type count, MPI_Datatype type, \
                          result_type result) { \
         struct open_file *file = find_file(handle); \
         if (!file) return real.File_##name(handle, buffer, count, type, result); \
-        return finish(&(struct access){file, direction, AT_POINTER, buffer, count, type}, result); \
+        return finish(&(struct access){file, direction, place, 0, buffer, count, type}, result); \
     }
 
-/* The eight forms of one direction; `suffix` is empty or _c. */
+/* The eleven forms of one direction; `suffix` is empty or _c. */
 #define WRAP_DIRECTION(verb, direction, buffer_type, count_type, suffix) \
     WRAP_AT(verb##_at##suffix, direction, buffer_type, count_type, access_now, MPI_Status *) \
     WRAP_AT(verb##_at_all##suffix, direction, buffer_type, count_type, access_now, MPI_Status *) \
-    WRAP_POINTER(verb##suffix, direction, buffer_type, count_type, access_now, MPI_Status *) \
-    WRAP_POINTER(verb##_all##suffix, direction, buffer_type, count_type, access_now, MPI_Status *) \
+    WRAP_POINTER(verb##suffix, AT_POINTER, direction, buffer_type, count_type, access_now, MPI_Status *) \
+    WRAP_POINTER(verb##_all##suffix, AT_POINTER, direction, buffer_type, count_type, access_now, MPI_Status *) \
     WRAP_AT(i##verb##_at##suffix, direction, buffer_type, count_type, access_later, MPI_Request *) \
     WRAP_AT(i##verb##_at_all##suffix, direction, buffer_type, count_type, access_later, MPI_Request *) \
-    WRAP_POINTER(i##verb##suffix, direction, buffer_type, count_type, access_later, MPI_Request *) \
-    WRAP_POINTER(i##verb##_all##suffix, direction, buffer_type, count_type, access_later, MPI_Request *)
+    WRAP_POINTER(i##verb##suffix, AT_POINTER, direction, buffer_type, count_type, access_later, MPI_Request *) \
+    WRAP_POINTER(i##verb##_all##suffix, AT_POINTER, direction, buffer_type, count_type, access_later, MPI_Request *) \
+    WRAP_POINTER(verb##_shared##suffix, AT_SHARED_POINTER, direction, buffer_type, count_type, access_now, MPI_Status *) \
+    WRAP_POINTER(verb##_ordered##suffix, IN_ORDER, direction, buffer_type, count_type, access_now, MPI_Status *) \
+    WRAP_POINTER(i##verb##_shared##suffix, AT_SHARED_POINTER, direction, buffer_type, count_type, access_later, \
+                 MPI_Request *)
 
 WRAP_DIRECTION(read, READING, void *, int, )
 WRAP_DIRECTION(write, WRITING, const void *, int, )

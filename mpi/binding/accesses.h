@@ -7,13 +7,18 @@
 
 #include "transfer.h"
 
-/* The individual pointer, instead of an offset. */
-#define AT_POINTER INT64_MIN
+enum place {
+    AT_OFFSET,
+    AT_POINTER,
+    AT_SHARED_POINTER,
+    IN_ORDER /* at the shared pointer, all ranks together, one behind the other */
+};
 
 struct access {
     struct open_file *file;
     enum direction direction;
-    int64_t offset; /* in etypes, or AT_POINTER */
+    enum place place;
+    int64_t offset; /* in etypes, with AT_OFFSET */
     const void *buffer;
     int64_t count;
     MPI_Datatype type;

@@ -22,6 +22,12 @@ int allreduce_with_pauses(const void *mine, void *all, int count, MPI_Datatype t
     return wait_with_pauses(code, request);
 }
 
+int scan_with_pauses(const void *mine, void *through_mine, int count, MPI_Datatype type, MPI_Op operation, MPI_Comm comm) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    int code = PMPI_Iscan(mine, through_mine, count, type, operation, comm, &request);
+    return wait_with_pauses(code, request);
+}
+
 int broadcast_with_pauses(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm) {
     MPI_Request request = MPI_REQUEST_NULL;
     int code = PMPI_Ibcast(buffer, count, type, root, comm, &request);

@@ -10,8 +10,9 @@
 
 #include <mpi.h>
 
-/* As PMPI_Allreduce and PMPI_Bcast. */
+/* As PMPI_Allreduce, PMPI_Scan and PMPI_Bcast. */
 int allreduce_with_pauses(const void *mine, void *all, int count, MPI_Datatype type, MPI_Op operation, MPI_Comm comm);
+int scan_with_pauses(const void *mine, void *through_mine, int count, MPI_Datatype type, MPI_Op operation, MPI_Comm comm);
 int broadcast_with_pauses(void *buffer, int count, MPI_Datatype type, int root, MPI_Comm comm);
 
 #endif

@@ -34,8 +34,6 @@ static int check_amode(int amode) {
         return fail(MPI_ERR_AMODE, "MPI_MODE_RDONLY does not go with MPI_MODE_CREATE or MPI_MODE_EXCL");
     if ((amode & MPI_MODE_RDWR) && (amode & MPI_MODE_SEQUENTIAL))
         return fail(MPI_ERR_AMODE, "MPI_MODE_RDWR does not go with MPI_MODE_SEQUENTIAL");
-    if (amode & MPI_MODE_SEQUENTIAL)
-        return fail(MPI_ERR_UNSUPPORTED_OPERATION, "SD: files cannot be opened with MPI_MODE_SEQUENTIAL yet");
     return MPI_SUCCESS;
 }
 
@@ -83,7 +81,7 @@ static int share_ticket(struct open_file *file, struct ticket *ticket) {
 static int seek_to_end(struct open_file *file) {
     uint64_t bytes = 0;
     int failed = fail_as_store(thalweg_size(file->stored, &bytes), "cannot ask the size of", file->name);
-    file->position = (MPI_Offset)bytes;
+    file->position = file->shared.position = (MPI_Offset)bytes;
     return failed;
 }
 

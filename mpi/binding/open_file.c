@@ -4,6 +4,8 @@
  */
 #include "open_file.h"
 
+#include "errors.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -46,6 +48,13 @@ void free_open_file(struct open_file *file) {
 bool may_read(const struct open_file *file) { return !(file->amode & MPI_MODE_WRONLY); }
 
 bool may_write(const struct open_file *file) { return !(file->amode & MPI_MODE_RDONLY); }
+
+bool is_sequential(const struct open_file *file) { return file->amode & MPI_MODE_SEQUENTIAL; }
+
+int check_not_sequential(const struct open_file *file, const char *what) {
+    if (!is_sequential(file)) return MPI_SUCCESS;
+    return fail(MPI_ERR_UNSUPPORTED_OPERATION, "%s: SD:%s was opened with MPI_MODE_SEQUENTIAL", what, file->name);
+}
 
 MPI_Offset move_position(struct open_file *file, MPI_Offset etypes) {
     pthread_mutex_lock(&file->lock);

@@ -8,6 +8,7 @@
 #ifndef THALWEG_OPEN_FILE_H
 #define THALWEG_OPEN_FILE_H
 
+#include "shared.h"
 #include "split.h"
 #include "thalweg.h"
 #include "view.h"
@@ -28,6 +29,7 @@ struct open_file {
     struct view view;
     MPI_Offset position; /* the individual pointer, in etypes */
     pthread_mutex_t lock; /* over position */
+    struct shared_start shared;
     struct split split;
     struct open_file *next;
 };
@@ -42,6 +44,10 @@ void free_open_file(struct open_file *file);
 
 bool may_read(const struct open_file *file);
 bool may_write(const struct open_file *file);
+bool is_sequential(const struct open_file *file);
+
+/* An error class, unless the file has places: a file opened with MPI_MODE_SEQUENTIAL has only its shared pointer. */
+int check_not_sequential(const struct open_file *file, const char *what);
 
 /* Takes `etypes` from the individual pointer: returns where it stood. */
 MPI_Offset move_position(struct open_file *file, MPI_Offset etypes);

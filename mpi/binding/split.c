@@ -48,22 +48,23 @@ static int end_split(struct open_file *file, enum split_kind kind, const char *n
                                          MPI_Datatype type) { \
         struct open_file *file = find_file(handle); \
         if (!file) return real.File_##name##_begin##suffix(handle, offset, buffer, count, type); \
-        if (offset == AT_POINTER) offset = -1; \
-        return begin_split(&(struct access){file, direction, offset, buffer, count, type}, kind); \
+        return begin_split(&(struct access){file, direction, AT_OFFSET, offset, buffer, count, type}, kind); \
     }
 
-#define WRAP_BEGIN(name, suffix, kind, direction, buffer_type, count_type) \
+#define WRAP_BEGIN(name, suffix, kind, place, direction, buffer_type, count_type) \
     int door_File_##name##_begin##suffix(MPI_File handle, buffer_type buffer, count_type count, MPI_Datatype type) { \
         struct open_file *file = find_file(handle); \
         if (!file) return real.File_##name##_begin##suffix(handle, buffer, count, type); \
-        return begin_split(&(struct access){file, direction, AT_POINTER, buffer, count, type}, kind); \
+        return begin_split(&(struct access){file, direction, place, 0, buffer, count, type}, kind); \
     }
 
 #define WRAP_BEGINS(suffix, count_type) \
-    WRAP_BEGIN(read_all, suffix, SPLIT_READ_ALL, READING, void *, count_type) \
+    WRAP_BEGIN(read_all, suffix, SPLIT_READ_ALL, AT_POINTER, READING, void *, count_type) \
     WRAP_BEGIN_AT(read_at_all, suffix, SPLIT_READ_AT_ALL, READING, void *, count_type) \
-    WRAP_BEGIN(write_all, suffix, SPLIT_WRITE_ALL, WRITING, const void *, count_type) \
-    WRAP_BEGIN_AT(write_at_all, suffix, SPLIT_WRITE_AT_ALL, WRITING, const void *, count_type)
+    WRAP_BEGIN(write_all, suffix, SPLIT_WRITE_ALL, AT_POINTER, WRITING, const void *, count_type) \
+    WRAP_BEGIN_AT(write_at_all, suffix, SPLIT_WRITE_AT_ALL, WRITING, const void *, count_type) \
+    WRAP_BEGIN(read_ordered, suffix, SPLIT_READ_ORDERED, IN_ORDER, READING, void *, count_type) \
+    WRAP_BEGIN(write_ordered, suffix, SPLIT_WRITE_ORDERED, IN_ORDER, WRITING, const void *, count_type)
 
 WRAP_BEGINS(, int)
 WRAP_BEGINS(_c, MPI_Count)
@@ -71,3 +72,5 @@ WRAP_END(read_all, SPLIT_READ_ALL, void *)
 WRAP_END(read_at_all, SPLIT_READ_AT_ALL, void *)
 WRAP_END(write_all, SPLIT_WRITE_ALL, const void *)
 WRAP_END(write_at_all, SPLIT_WRITE_AT_ALL, const void *)
+WRAP_END(read_ordered, SPLIT_READ_ORDERED, void *)
+WRAP_END(write_ordered, SPLIT_WRITE_ORDERED, const void *)

@@ -7,16 +7,33 @@
 #include "hints.h"
 #include "open_file.h"
 #include "real.h"
+#include "seek.h"
 
 #include <string.h>
+
+/* In a sequential file, a view begins where the shared pointer stands. */
+static int find_displacement(struct open_file *file, MPI_Offset *displacement) {
+    if (!is_sequential(file)) return MPI_SUCCESS;
+    int failed = MPI_SUCCESS;
+    if (*displacement != MPI_DISPLACEMENT_CURRENT)
+        failed = fail(MPI_ERR_ARG, "a view of SD:%s, opened with MPI_MODE_SEQUENTIAL, has MPI_DISPLACEMENT_CURRENT",
+                      file->name);
+    failed = agree(file->comm, failed);
+    int64_t place = 0;
+    if (!failed) failed = place_of_shared_pointer(file, &place);
+    *displacement = place;
+    return failed;
+}
 
 int door_File_set_view(MPI_File handle, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
                        const char *data_representation, MPI_Info info) {
     struct open_file *file = find_file(handle);
     if (!file) return real.File_set_view(handle, displacement, etype, filetype, data_representation, info);
     struct view view;
+    int failed = find_displacement(file, &displacement);
+    if (failed) return raise_on(handle, failed);
     int mine = make_view(&view, displacement, etype, filetype, data_representation, may_write(file));
-    int failed = agree(file->comm, mine ? mine : merge_hints(file->info, info));
+    failed = agree(file->comm, mine ? mine : merge_hints(file->info, info));
     if (failed) {
         if (!mine) free_view(&view);
         return raise_on(handle, failed);
@@ -24,6 +41,7 @@ int door_File_set_view(MPI_File handle, MPI_Offset displacement, MPI_Datatype et
     free_view(&file->view);
     file->view = view;
     file->position = 0;
+    set_shared_pointer(file, 0);
     return MPI_SUCCESS;
 }
 
@@ -67,22 +85,29 @@ static int end_of_file(struct open_file *file, int64_t *etypes) {
     return failed ? failed : etypes_before(&file->view, bytes, etypes);
 }
 
-static int seek_origin(struct open_file *file, int whence, int64_t *origin) {
+static int seek_origin(struct open_file *file, int64_t present, int whence, int64_t *origin) {
     *origin = 0;
     if (whence == MPI_SEEK_SET) return MPI_SUCCESS;
     if (whence == MPI_SEEK_END) return end_of_file(file, origin);
     if (whence != MPI_SEEK_CUR) return fail(MPI_ERR_ARG, "%d is not a way to seek", whence);
-    *origin = move_position(file, 0);
+    *origin = present;
     return MPI_SUCCESS;
+}
+
+int seek_target(struct open_file *file, int64_t present, MPI_Offset offset, int whence, int64_t *target) {
+    int64_t origin;
+    int failed = seek_origin(file, present, whence, &origin);
+    if (!failed && (__builtin_add_overflow(origin, (int64_t)offset, target) || *target < 0))
+        failed = fail(MPI_ERR_ARG, "the seek leads before the beginning of SD:%s", file->name);
+    return failed;
 }
 
 int door_File_seek(MPI_File handle, MPI_Offset offset, int whence) {
     struct open_file *file = find_file(handle);
     if (!file) return real.File_seek(handle, offset, whence);
-    int64_t origin, target = 0;
-    int failed = seek_origin(file, whence, &origin);
-    if (!failed && (__builtin_add_overflow(origin, (int64_t)offset, &target) || target < 0))
-        failed = fail(MPI_ERR_ARG, "the seek leads before the beginning of SD:%s", file->name);
+    int64_t target = 0;
+    int failed = check_not_sequential(file, "MPI_File_seek");
+    if (!failed) failed = seek_target(file, move_position(file, 0), offset, whence, &target);
     if (!failed) file->position = target;
     return raise_on(handle, failed);
 }
@@ -90,16 +115,18 @@ int door_File_seek(MPI_File handle, MPI_Offset offset, int whence) {
 int door_File_get_position(MPI_File handle, MPI_Offset *offset) {
     struct open_file *file = find_file(handle);
     if (!file) return real.File_get_position(handle, offset);
-    *offset = move_position(file, 0);
-    return MPI_SUCCESS;
+    int failed = check_not_sequential(file, "MPI_File_get_position");
+    if (!failed) *offset = move_position(file, 0);
+    return raise_on(handle, failed);
 }
 
 int door_File_get_byte_offset(MPI_File handle, MPI_Offset offset, MPI_Offset *place) {
     struct open_file *file = find_file(handle);
     if (!file) return real.File_get_byte_offset(handle, offset, place);
     if (offset < 0) return raise_on(handle, fail(MPI_ERR_ARG, "offset %lld is negative", (long long)offset));
-    int64_t found;
-    int failed = place_in_view(&file->view, (uint64_t)offset * file->view.etype_bytes, &found);
+    int64_t found = 0;
+    int failed = check_not_sequential(file, "MPI_File_get_byte_offset");
+    if (!failed) failed = place_in_view(&file->view, (uint64_t)offset * file->view.etype_bytes, &found);
     if (!failed) *place = found;
     return raise_on(handle, failed);
 }

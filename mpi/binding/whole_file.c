@@ -1,4 +1,4 @@
-/* sizes.c — the calls about the file as a whole: size, preallocation, sync, atomicity, group and mode.
+/* whole_file.c — the calls about the file as a whole: size, preallocation, sync, atomicity, group and mode.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -14,6 +14,8 @@ static int flush(struct open_file *file) {
 }
 
 static int check_new_size(const struct open_file *file, MPI_Offset bytes) {
+    int failed = check_not_sequential(file, "a call that sets the size");
+    if (failed) return failed;
     if (!may_write(file)) return fail(MPI_ERR_READ_ONLY, "SD:%s was opened with MPI_MODE_RDONLY", file->name);
     if (bytes < 0) return fail(MPI_ERR_ARG, "a file cannot have %lld bytes", (long long)bytes);
     return MPI_SUCCESS;

@@ -106,6 +106,12 @@ int thalweg_set_size(thalweg_file *file, uint64_t bytes);
 int thalweg_lock(thalweg_file *file);
 int thalweg_unlock(thalweg_file *file);
 
+/* Moves the shared file pointer of all processes that attached to the ticket, each at most once, by `by` etypes; *before
+ * is where it stood. When they set the pointer together, each goes up by one in `generation`, and gives as `initial`
+ * where the pointer stands from then on; before that, at 0 in generation 0, or where the file ended when it was opened.
+ * All must have returned from their moves of one generation before any begins the next (a barrier between). */
+int thalweg_move_pointer(thalweg_file *file, uint64_t generation, uint64_t initial, uint64_t by, uint64_t *before);
+
 /* Removes a name. */
 int thalweg_delete(const char *name);
 

@@ -22,6 +22,7 @@
 
 struct thalweg_file {
     int descriptor, lock_descriptor;
+    char pointer[4200]; /* the file that holds the shared pointer */
 };
 
 struct thalweg_operation {
@@ -68,6 +69,16 @@ static int path_of(const char *name, char *path, size_t capacity) {
     return THALWEG_OK;
 }
 
+/* Behind the path stands the name of a file for the shared pointer: each open has its own. */
+static int number_ticket(char *ticket, size_t capacity, size_t *ticket_bytes) {
+    static int opened;
+    size_t path_bytes = strlen(ticket) + 1;
+    int length = snprintf(ticket + path_bytes, capacity - path_bytes, "%s/pointer-%d-%d",
+                          getenv("THALWEG_STAND_IN_DIR"), (int)getpid(), ++opened);
+    *ticket_bytes = path_bytes + (size_t)length + 1;
+    return *ticket_bytes <= capacity ? THALWEG_OK : fail(THALWEG_REFUSED, "the name is too long");
+}
+
 int thalweg_open(const char *name, uint32_t flags, void *ticket, size_t capacity, size_t *ticket_bytes) {
     int code = injected_failure("open");
     if (!code) code = path_of(name, ticket, capacity);
@@ -76,8 +87,7 @@ int thalweg_open(const char *name, uint32_t flags, void *ticket, size_t capacity
     int descriptor = open(ticket, O_RDWR | open_flags, 0644);
     if (descriptor < 0) return fail_errno();
     close(descriptor);
-    *ticket_bytes = strlen(ticket) + 1;
-    return THALWEG_OK;
+    return number_ticket(ticket, capacity, ticket_bytes);
 }
 
 int thalweg_abandon(const void *ticket, size_t ticket_bytes) {
@@ -92,13 +102,14 @@ int thalweg_attach(const void *ticket, size_t ticket_bytes, uint32_t flags, thal
     int code = injected_failure("attach");
     if (code) return code;
     *file = calloc(1, sizeof **file);
+    snprintf((*file)->pointer, sizeof (*file)->pointer, "%s", (const char *)ticket + strlen(ticket) + 1);
     (*file)->descriptor = open(ticket, O_RDWR);
     (*file)->lock_descriptor = open(ticket, O_RDWR);
     return (*file)->descriptor < 0 ? fail_errno() : THALWEG_OK;
 }
 
 int thalweg_detach(thalweg_file *file, int last_of) {
-    (void)last_of;
+    if (last_of) unlink(file->pointer);
     close(file->descriptor);
     close(file->lock_descriptor);
     free(file);
@@ -266,6 +277,24 @@ int thalweg_set_size(thalweg_file *file, uint64_t bytes) {
 int thalweg_lock(thalweg_file *file) { return flock(file->lock_descriptor, LOCK_EX) ? fail_errno() : THALWEG_OK; }
 
 int thalweg_unlock(thalweg_file *file) { return flock(file->lock_descriptor, LOCK_UN) ? fail_errno() : THALWEG_OK; }
+
+int thalweg_move_pointer(thalweg_file *file, uint64_t generation, uint64_t initial, uint64_t by, uint64_t *before) {
+    struct {
+        uint64_t generation, position;
+    } kept = {generation, initial};
+    if (injected_failure("move_pointer")) return THALWEG_FULL;
+    int descriptor = open(file->pointer, O_CREAT | O_RDWR, 0644);
+    if (descriptor < 0 || flock(descriptor, LOCK_EX)) return fail_errno();
+    if (pread(descriptor, &kept, sizeof kept, 0) < 0) return fail_errno();
+    if (kept.generation > generation) return fail(THALWEG_REFUSED, "the pointer was set after this");
+    if (kept.generation < generation) kept.position = initial;
+    *before = kept.position;
+    kept.generation = generation;
+    kept.position += by;
+    ssize_t written = pwrite(descriptor, &kept, sizeof kept, 0);
+    close(descriptor);
+    return written == sizeof kept ? THALWEG_OK : fail_errno();
+}
 
 int thalweg_delete(const char *name) {
     char path[4096];

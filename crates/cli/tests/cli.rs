@@ -45,6 +45,7 @@ mod cli {
     mod runner;
     mod secret;
     mod sessions;
+    mod shared_pointers;
     mod snapshot;
     mod snapshot_verbs;
     mod stale;

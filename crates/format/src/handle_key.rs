@@ -10,7 +10,7 @@ use std::fmt;
 const CONTEXT: &str = "thalweg handle key v0";
 
 /// 16 bytes that only the opener could have chosen.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HandleKey(pub [u8; HandleKey::BYTES]);
 
 impl HandleKey {

@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use boundary::{Failure, OK, answer};
-use transfer::client::{Client, File, Operation, Piece, Settings, Ticket};
+use transfer::client::{Client, File, Operation, Piece, PointerStart, Settings, Ticket};
 
 /// One client per process; made by the first call that needs it.
 static CLIENT: OnceLock<Client> = OnceLock::new();
@@ -199,6 +199,20 @@ pub unsafe extern "C" fn thalweg_lock(file: *mut File) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thalweg_unlock(file: *mut File) -> c_int {
     answer(|| unsafe { Ok((*file).unlock()?) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_move_pointer(
+    file: *mut File,
+    generation: u64,
+    initial: u64,
+    by: u64,
+    before: *mut u64,
+) -> c_int {
+    answer(|| unsafe {
+        *before = (*file).move_pointer(&PointerStart { generation, position: initial }, by)?;
+        Ok(())
+    })
 }
 
 #[unsafe(no_mangle)]

@@ -34,8 +34,8 @@ static void opening(const char *name) {
     FAILS(open_as(name, MPI_MODE_RDONLY | MPI_MODE_RDWR, &file), MPI_ERR_AMODE, "exactly one");
     FAILS(open_as(name, MPI_MODE_CREATE, &file), MPI_ERR_AMODE, "exactly one");
     FAILS(open_as(name, MPI_MODE_CREATE | MPI_MODE_RDONLY, &file), MPI_ERR_AMODE, "MPI_MODE_RDONLY");
-    FAILS(open_as(name, MPI_MODE_CREATE | MPI_MODE_WRONLY | MPI_MODE_SEQUENTIAL, &file),
-          MPI_ERR_UNSUPPORTED_OPERATION, "MPI_MODE_SEQUENTIAL");
+    FAILS(open_as(name, MPI_MODE_CREATE | MPI_MODE_RDWR | MPI_MODE_SEQUENTIAL, &file), MPI_ERR_AMODE,
+          "MPI_MODE_SEQUENTIAL");
     if (ranks > 1)
         FAILS(open_as(name, rank == 1 ? MPI_MODE_RDWR : MPI_MODE_RDONLY, &file), MPI_ERR_NOT_SAME, "access mode");
     MPI_Barrier(MPI_COMM_WORLD);
@@ -47,6 +47,28 @@ static void opening(const char *name) {
     FAILS(open_as("SD:", MPI_MODE_CREATE | MPI_MODE_WRONLY, &file), MPI_ERR_BAD_FILE, "cannot open");
     CHECK(file == MPI_FILE_NULL, "a handle after a failed open");
     FAILS(MPI_File_delete("SD:", MPI_INFO_NULL), MPI_ERR_BAD_FILE, "cannot delete");
+}
+
+static int extent_of_four(MPI_Datatype type, MPI_Aint *extent, void *nothing) {
+    (void)type;
+    (void)nothing;
+    *extent = 4;
+    return MPI_SUCCESS;
+}
+
+/* A representation may be registered, where the MPI can; a view that asks for it, or for external32, is refused. */
+static void representing(const char *name) {
+    static const char *const refused[] = {"external32", "registered", "never heard of"};
+    MPI_File file;
+    OK(open_as(name, MPI_MODE_RDONLY, &file));
+    MPI_Register_datarep("registered", MPI_CONVERSION_FN_NULL, MPI_CONVERSION_FN_NULL, extent_of_four, NULL);
+    FAILS(MPI_Register_datarep("registered", MPI_CONVERSION_FN_NULL, MPI_CONVERSION_FN_NULL, extent_of_four, NULL),
+          MPI_ERR_DUP_DATAREP, "");
+    for (int at = 0; at < 3; at++)
+        FAILS(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, refused[at], MPI_INFO_NULL), MPI_ERR_UNSUPPORTED_DATAREP,
+              refused[at]);
+    OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "internal", MPI_INFO_NULL));
+    OK(MPI_File_close(&file));
 }
 
 static void accessing(const char *name) {
@@ -71,9 +93,6 @@ static void accessing(const char *name) {
     FAILS(MPI_File_seek(file, -1, MPI_SEEK_SET), MPI_ERR_ARG, "before the beginning");
     OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "internal", MPI_INFO_NULL));
     FAILS(MPI_File_write(file, &value, 3, MPI_SHORT, &status), MPI_ERR_ARG, "whole number of etypes");
-    FAILS(MPI_File_write_shared(file, &value, 1, MPI_INT, &status), MPI_ERR_UNSUPPORTED_OPERATION, "write_shared");
-    FAILS(MPI_File_read_ordered(file, &value, 1, MPI_INT, &status), MPI_ERR_UNSUPPORTED_OPERATION, "read_ordered");
-    FAILS(MPI_File_seek_shared(file, 0, MPI_SEEK_SET), MPI_ERR_UNSUPPORTED_OPERATION, "seek_shared");
     OK(MPI_File_close(&file));
     OK(open_as(name, MPI_MODE_RDONLY, &file));
     FAILS(MPI_File_write(file, &value, 1, MPI_DOUBLE, &status), MPI_ERR_READ_ONLY, "MPI_MODE_RDONLY");
@@ -233,6 +252,7 @@ int main(int argc, char **argv) {
     begin(&argc, &argv);
     const char *name = file_name("errors");
     opening(name);
+    representing(name);
     accessing(name);
     handling(name);
     forgiving(name, file_name("nowhere"));

@@ -113,7 +113,10 @@ static void large_calls(const char *name) {
     CHECK(memcmp(found, values, 40) == 0, "differs");
     OK(MPI_File_get_type_extent_c(file, MPI_DOUBLE, &extent));
     CHECK(extent == 8, "extent %lld", (long long)extent);
-    CHECK(MPI_File_write_shared_c(file, values, 1, MPI_INT, &status) != MPI_SUCCESS, "shared");
+    OK(MPI_File_seek_shared(file, 80, MPI_SEEK_SET));
+    OK(MPI_File_write_shared_c(file, values + 5, 1, MPI_INT, &status));
+    OK(MPI_File_read_at_c(file, 80, found, 1, MPI_INT, &status));
+    CHECK(found[0] == values[5], "%d at the shared pointer", found[0]);
     large_constructors(file);
     OK(MPI_File_close(&file));
 }

@@ -48,6 +48,22 @@ program through_mpif
     call MPI_File_sync(file, code)
     call MPI_File_get_size(file, bytes, code)
     if (bytes /= 4 * n * ranks) errors = errors + 1
+    ! At the shared pointer, in the order of the ranks.
+    place = 0
+    call MPI_File_set_view(file, place, MPI_INTEGER, MPI_INTEGER, 'native', MPI_INFO_NULL, code)
+    call MPI_File_seek_shared(file, place, MPI_SEEK_SET, code)
+    call MPI_File_write_ordered(file, values, 2, MPI_INTEGER, status, code)
+    if (code /= MPI_SUCCESS) errors = errors + 1
+    call MPI_File_get_position_shared(file, place, code)
+    if (place /= 2 * ranks) errors = errors + 1
+    call MPI_Barrier(MPI_COMM_WORLD, code)
+    place = 2 * rank
+    call MPI_File_read_at(file, place, found, 2, MPI_INTEGER, status, code)
+    if (any(found(1:2) /= values(1:2))) errors = errors + 1
+    call MPI_File_iwrite_shared(file, values, 1, MPI_INTEGER, request, code)
+    call MPI_Wait(request, status, code)
+    call MPI_Get_count(status, MPI_INTEGER, count, code)
+    if (count /= 1) errors = errors + 1
     call MPI_File_close(file, code)
     if (file /= MPI_FILE_NULL) errors = errors + 1
     call MPI_File_open(MPI_COMM_WORLD, trim(prefix)//'mpif-missing', MPI_MODE_RDONLY, MPI_INFO_NULL, file, code)

@@ -17,6 +17,17 @@ request.Wait(status)
 file.Sync()
 file.Read_at(((rank + 1) % ranks) * 1000, found)
 right = found == bytes([(rank + 1) % ranks + 1]) * 1000 and file.Get_size() == 1000 * ranks
+if name.startswith("SD:"):
+    file.Seek_shared(0)
+    file.Write_ordered(bytes([rank + 65]) * (rank + 1))
+    right = right and file.Get_position_shared() == ranks * (ranks + 1) // 2
+    file.Sync()
+    comm.Barrier()
+    file.Seek_shared(0)
+    file.Read_ordered(ours := bytearray(rank + 1))
+    right = right and ours == bytes([rank + 65]) * (rank + 1)
+    file.Write_shared(b"end", status)
+    right = right and status.Get_count() == 3
 file.Close()
 try:
     MPI.File.Open(comm, sys.argv[1] + "missing", MPI.MODE_RDONLY)

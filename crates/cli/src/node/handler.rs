@@ -15,6 +15,7 @@ use super::ingest_scheduler::Member;
 use super::locks::{Activity, Owner};
 use super::offers::Offers;
 use super::pages::{MAX_PAGE_BYTES, page};
+use super::shared_pointers::PointerMove;
 use super::stripe_owners::{OwnerEntry, User};
 use super::traffic::CountedConnection;
 use super::{Node, failure};
@@ -326,6 +327,11 @@ impl Connection {
             Request::Leave { session, key } => {
                 self.leave(session, key)?;
                 done()
+            }
+            Request::MovePointer { session, key, number, generation, initial, by } => {
+                let client = self.source.client;
+                let asked = PointerMove { client, number, generation, initial, by };
+                plain(Reply::Pointer { position: self.move_pointer(session, key, &asked)? })
             }
             Request::Unlock { session } => {
                 self.node.locks.unlock(session, self.claim_owner.0);

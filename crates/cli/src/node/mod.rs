@@ -28,6 +28,7 @@ mod pages;
 mod restart;
 mod session_requests;
 mod sessions;
+mod shared_pointers;
 mod stripe_owners;
 mod traffic;
 mod work_queue;

@@ -12,7 +12,8 @@ use super::Node;
 use super::clients::Handle;
 use super::failure;
 use super::handler::Connection;
-use super::stripe_owners::{MPI_SEGMENT_BYTES, OwnerEntry};
+use super::shared_pointers::PointerMove;
+use super::stripe_owners::{HOME_STRIPE_SET, MPI_SEGMENT_BYTES, OwnerEntry};
 use crate::clock::now_ns;
 
 /// Open flags, as in `thalweg.h`.
@@ -179,11 +180,19 @@ impl Connection {
         });
     }
 
+    /// A stripe set that another node has taken, or that failed, keeps no position any more.
+    pub fn move_pointer(&self, session: SessionId, key: HandleKey, asked: &PointerMove) -> Result<u64, Failure> {
+        let entry = self.entry(session, HOME_STRIPE_SET)?;
+        entry.owner.size().map_err(failure::of)?;
+        entry.shared_pointers.advance(key, asked)
+    }
+
     /// Leaving twice, or a session that has ended, is no error.
     pub fn leave(&mut self, session: SessionId, key: HandleKey) -> Result<(), Failure> {
         if self.check_handle(session, &key)? {
             self.node.catalog()?.leave(session, &key)?;
             self.node.clients.gave_back((session, key));
+            self.node.stripe_sets.forget_pointer(session, &key);
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use transfer::{ClientSender, Replier};
 
 use super::Node;
 use super::detach_waiters::{self, DetachWaiters, Due};
+use super::shared_pointers::SharedPointers;
 use super::traffic::ApplicationTraffic;
 
 /// A stripe set with its listeners.
@@ -29,6 +30,7 @@ pub(crate) struct OwnerEntry {
     is_touched: AtomicBool,
     /// The listeners have been sent the stripe set's failure.
     failure_sent: AtomicBool,
+    pub(super) shared_pointers: SharedPointers,
     /// Of the connection for which the stripe set was taken: stored bytes count as its.
     application: Arc<ApplicationTraffic>,
 }
@@ -105,6 +107,14 @@ impl StripeOwners {
         taken
     }
 
+    /// Forgets the shared file pointer of a handle that was taken off its session.
+    pub fn forget_pointer(&self, session: SessionId, key: &HandleKey) {
+        let cell = self.entries().get(&(session, HOME_STRIPE_SET)).cloned();
+        if let Some(entry) = cell.and_then(|cell| cell.entry.get().cloned()) {
+            entry.shared_pointers.forget(key);
+        }
+    }
+
     /// Removes a stripe set without users that holds nothing that is not durable (or has failed).
     fn remove_unused(&self, entry: &Arc<OwnerEntry>) {
         // Without users it receives nothing: this stays true until the map is locked, unless a user comes.
@@ -165,6 +175,7 @@ impl OwnerEntry {
             checkpointed_at: Mutex::new(Instant::now()),
             completed_at: Mutex::new(Instant::now()),
             failure_sent: AtomicBool::new(false),
+            shared_pointers: SharedPointers::default(),
             application,
         }
     }
@@ -326,5 +337,7 @@ impl Node {
     }
 }
 
+/// Its owner, the home node, keeps what a session has once.
+pub(crate) const HOME_STRIPE_SET: u32 = 0;
 /// MPI writes are cut at multiples of this (bytes): DDiHA's default.
 pub(crate) const MPI_SEGMENT_BYTES: u32 = 8192;

@@ -37,6 +37,7 @@ fn requests(session: SessionId, key: HandleKey) -> Vec<Request> {
         Request::FlushHint { session, stripe_set },
         Request::CommitPath { session },
         Request::Lock { session },
+        Request::MovePointer { session, key, number: 1, generation: 0, initial: 0, by: 1 },
         Request::Leave { session, key },
         Request::Discard { session },
         Request::Recover { session },

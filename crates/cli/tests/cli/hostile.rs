@@ -374,13 +374,14 @@ impl Attacker {
                     Leave { session, key: self.key() }
                 }
             }
-            42 => {
-                if self.random.below(2) == 0 {
-                    Lock { session }
-                } else {
-                    Unlock { session }
+            42 => match self.random.below(3) {
+                0 => Lock { session },
+                1 => Unlock { session },
+                _ => {
+                    let (number, key) = (sequence, self.key());
+                    MovePointer { session, key, number, generation: stamp, initial: wild, by: wild }
                 }
-            }
+            },
             _ => match self.random.below(4) {
                 0 => Delete { path: self.path() },
                 1 => ReportFailure { path: self.path(), why: "x".repeat(wild as usize % 2048) },

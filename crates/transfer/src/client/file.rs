@@ -15,6 +15,7 @@ use super::piece::{self, Cursor, Piece};
 use super::process::Process;
 use super::session::Session;
 use super::settings::Acknowledge;
+use super::shared_pointer::{PointerStart, SharedPointer};
 use super::stream::HeldLock;
 use super::ticket::Ticket;
 use super::{READ, WRITE};
@@ -35,6 +36,7 @@ pub(super) struct Handle {
     started: Mutex<VecDeque<Arc<Started>>>,
     unfinished: Arc<Unfinished>,
     held_lock: Mutex<Option<HeldLock>>,
+    shared_pointer: SharedPointer,
     /// Why bytes possibly written are in no version, while they are not; empty when no reason is known here.
     uncommitted: Mutex<Option<String>>,
     path: StorePath,
@@ -52,6 +54,7 @@ impl File {
             started: Mutex::default(),
             unfinished: Arc::default(),
             held_lock: Mutex::default(),
+            shared_pointer: SharedPointer::default(),
             uncommitted: Mutex::new((flags & WRITE != 0).then(String::new)),
             path: ticket.session.path.clone(),
             nodes: ticket.session.nodes.clone(),
@@ -177,6 +180,12 @@ impl File {
         let request = Request::Unlock { session: self.0.session.id };
         wait_for(|done: Done<Reply>| home.ask(request, Box::new(move |answer| done(answer.map(|answer| answer.reply)))))
             .map(drop)
+    }
+
+    /// Moves the shared file pointer of all processes that attached to the ticket; returns where it stood before.
+    pub fn move_pointer(&self, start: &PointerStart, by: u64) -> Result<u64> {
+        self.0.session.status.check()?;
+        self.0.shared_pointer.advance(&self.0.session, self.0.key, start, by)
     }
 
     /// Releases the file, after started operations and once the nodes have made durable what is kept. `last_of`: of

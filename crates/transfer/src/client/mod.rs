@@ -27,6 +27,7 @@ mod send_queue;
 mod session;
 mod session_status;
 mod settings;
+mod shared_pointer;
 mod stream;
 mod stream_connection;
 #[cfg(test)]
@@ -48,6 +49,7 @@ pub use piece::Piece;
 pub use reduce::{Reducer, ZEROS};
 pub use reduction::AdaptiveReducer;
 pub use settings::{Acknowledge, Reduction, Settings};
+pub use shared_pointer::PointerStart;
 pub use ticket::{TICKET_BYTES, Ticket};
 
 use crate::message::{Reply, Request};

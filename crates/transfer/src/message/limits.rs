@@ -71,6 +71,11 @@ pub(super) fn check_request(request: &Request) -> Result<()> {
         List { .. } | Versions { .. } | PathSessions { .. } | Checkpoints { .. } | Discard { .. } | Statistics {} => {
             Ok(())
         }
+        MovePointer { number, generation, initial, by, .. } => {
+            at_most("number of a move", *number, MAX_COUNT)?;
+            at_most("generation", *generation, MAX_COUNT)?;
+            at_most("position", *initial, MAX_FILE_BYTES).and(at_most("move", *by, MAX_FILE_BYTES))
+        }
         ReportFailure { why, .. } => name("why", why),
         JobFailures { job } => name("job", job),
         Recover { .. } | CommitPath { .. } | Leave { .. } | Lock { .. } | Unlock { .. } | Delete { .. } => Ok(()),
@@ -101,6 +106,7 @@ pub(super) fn check_reply(reply: &Reply) -> Result<()> {
         Received { sequence, stamp } | Missing { sequence, stamp, .. } | NeedFingerprints { sequence, stamp } => {
             piece(0, *sequence, *stamp)
         }
+        Pointer { position } => at_most("position", *position, MAX_FILE_BYTES),
         Bytes { size } | Size { size } => at_most("size", *size, MAX_FILE_BYTES),
         Welcome { settings, .. } => {
             at_most("length of settings", settings.len() as u64, format::MAX_SETTINGS_BYTES as u64)
@@ -319,7 +325,18 @@ mod tests {
             let (references, changes, checkpoints) = (Vec::new(), Vec::new(), Vec::new());
             Request::Commit { session: SESSION, references, epoch, changes, checkpoints }
         };
+        let move_of = |number, initial, by| Request::MovePointer {
+            session: SESSION,
+            key: HandleKey([1; 16]),
+            number,
+            generation: 0,
+            initial,
+            by,
+        };
         let cases = [
+            (move_of(MAX_COUNT, MAX_FILE_BYTES, 0), move_of(MAX_COUNT, MAX_FILE_BYTES + 1, 0)),
+            (move_of(1, 0, MAX_FILE_BYTES), move_of(1, 0, u64::MAX)),
+            (move_of(1, 0, 0), move_of(u64::MAX, 0, 0)),
             (scattered(MAX_EXTENTS), scattered(MAX_EXTENTS + 1)),
             (removals(MAX_CHANGES), removals(MAX_CHANGES + 1)),
             (write(1, 0, 0, 8), write(0, 0, 0, 8)),
@@ -367,6 +384,7 @@ mod tests {
             Reply::Received { sequence: 1, stamp: u64::MAX },
             Reply::Bytes { size: u64::MAX },
             Reply::Size { size: u64::MAX },
+            Reply::Pointer { position: MAX_FILE_BYTES + 1 },
             Reply::Answers { answers: vec![Answer::Have(far)] },
             Reply::Stored { run: Run::single(far) },
             Reply::Opened { session: session(u64::MAX), size: 0, segment_bytes: 8192 },

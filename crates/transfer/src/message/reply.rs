@@ -97,5 +97,7 @@ messages! {
         /// How many streams of other processes use the stripe set.
         0x804a Others { streams: u32 },
         0x804b JobFailures { failures: Vec<(StorePath, String)> },
+        /// Where the pointer stood before the move (etypes).
+        0x804c Pointer { position: u64 },
     }
 }

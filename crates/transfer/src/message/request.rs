@@ -127,5 +127,9 @@ messages! {
         58 ReportFailure { path: StorePath, why: String },
         /// Lists the failures that a job reported to this node.
         59 JobFailures { job: String },
+        /// Moves the shared file pointer that belongs to the key's handle by `by` etypes; answered by `Pointer`. Kept by the owner
+        /// of stripe set 0. `number` counts the client's moves of this pointer, of which it has one under way at a time.
+        /// A `generation` above the pointer's begins anew at `initial`: all processes of the handle have set it.
+        60 MovePointer { session: SessionId, key: HandleKey, number: u64, generation: u64, initial: u64, by: u64 },
     }
 }

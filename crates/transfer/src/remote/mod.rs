@@ -325,6 +325,6 @@ fn may_repeat(request: &Request) -> bool {
         | OfferDigest { .. }
         | SendBlocks { .. } => false,
         Read { .. } | Size { .. } | SetSize { .. } | Checkpoint { .. } | FlushHint { .. } | CommitPath { .. } => false,
-        AwaitOthers { .. } | Detach { .. } | Leave { .. } | Lock { .. } | Unlock { .. } => false,
+        AwaitOthers { .. } | Detach { .. } | Leave { .. } | Lock { .. } | Unlock { .. } | MovePointer { .. } => false,
     }
 }

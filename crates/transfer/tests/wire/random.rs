@@ -361,6 +361,14 @@ impl Random {
             Delete { path: self.path() },
             ReportFailure { path: self.path(), why: self.text() },
             JobFailures { job: self.text() },
+            MovePointer {
+                session: self.session(),
+                key: HandleKey(self.array()),
+                number: self.count(),
+                generation: self.count(),
+                initial: self.count(),
+                by: self.count(),
+            },
             OfferDigest {
                 session: self.session(),
                 stripe_set: self.stripe_set(),
@@ -413,6 +421,7 @@ impl Random {
             Measured { workers: self.u32() },
             Others { streams: self.u32() },
             JobFailures { failures: self.list(|random| (random.path(), random.text())) },
+            Pointer { position: self.count() },
             Challenge { nonce: self.array() },
             Proved { proof: self.array() },
             NeedFingerprints { sequence: self.count(), stamp: self.count() },

@@ -69,6 +69,8 @@ pub struct Behaviour {
     /// Fingerprints sent in full lists.
     pub offered_names: AtomicU64,
     pub hints: AtomicU64,
+    /// The numbers of the moves of shared file pointers.
+    pub pointer_moves: Mutex<Vec<u64>>,
     /// Heartbeats of a client that holds a lock.
     pub heard_alive: AtomicU64,
     /// Streams of other processes that remain in its stripe sets.
@@ -99,6 +101,8 @@ struct Alive {
     stripe_sets: HashMap<(SessionId, u32), StripeSet>,
     connections: Vec<Arc<Peer>>,
     locks: HashMap<SessionId, u64>,
+    /// Positions of shared file pointers.
+    pointers: HashMap<HandleKey, u64>,
     /// Stamp and segments of offers awaiting content; without segments, fingerprints were requested.
     offers: HashMap<OfferFingerprints, (u64, Vec<(u64, SegmentEntry)>)>,
     names: HashMap<[u8; 32], Vec<SegmentEntry>>,
@@ -168,6 +172,7 @@ impl Node {
             stripe_sets: HashMap::new(),
             connections: Vec::new(),
             locks: HashMap::new(),
+            pointers: HashMap::new(),
             offers: HashMap::new(),
             names: HashMap::new(),
         };
@@ -457,6 +462,13 @@ impl Node {
             Request::Unlock { session } => {
                 alive.locks.remove(&session);
                 done(Reply::Done {})
+            }
+            Request::MovePointer { key, number, initial, by, .. } => {
+                self.does.pointer_moves.lock().unwrap().push(number);
+                let position = alive.pointers.entry(key).or_insert(initial);
+                let before = *position;
+                *position += by;
+                done(Reply::Pointer { position: before })
             }
             Request::Delete { .. } => fail(FailureKind::NotFound, "no such file"),
             _ => fail(FailureKind::Refused, "the fake node does not know this"),

@@ -6,6 +6,7 @@ mod fake_node;
 mod fake_stripe_set;
 mod histories;
 mod reducing;
+mod shared_pointers;
 mod silence;
 mod strangers;
 mod stripe_set_failures;
