@@ -147,9 +147,10 @@ impl Repository {
     }
 
     /// Returns why nothing can be read or written here any more, if there is a reason that reopening the store does not
-    /// cure: its catalog was replaced while it was in use.
+    /// cure: its catalog or its containers were removed or replaced while it was in use.
     pub fn displaced(&self) -> Option<String> {
-        self.local.as_ref().and_then(|local| local.catalog.displaced())
+        let local = self.local.as_ref()?;
+        local.catalog.displaced().or_else(|| local.store.displaced().map(str::to_owned))
     }
 
     /// Whether another process has the store open, as far as that can be seen from here.

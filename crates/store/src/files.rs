@@ -5,6 +5,7 @@
 
 mod directory;
 pub mod fault;
+mod held_folder;
 mod holders;
 mod memory;
 mod open_directory;
@@ -57,6 +58,11 @@ pub trait File: Send + Sync {
         self.sync()
     }
 
+    /// Returns device and inode, where files have such.
+    fn identity(&self) -> Result<Option<(u64, u64)>> {
+        Ok(None)
+    }
+
     /// Reads `bytes` bytes from `offset`; check the length against [`File::length`] before.
     fn read(&self, offset: u64, bytes: usize) -> Result<Vec<u8>> {
         let mut buffer = vec![0; bytes];
@@ -90,6 +96,14 @@ pub trait Files: Send + Sync {
 
     /// Makes the file's name survive power loss, and those of the folders above it.
     fn sync_folder(&self, name: &str) -> Result<()>;
+
+    /// Holds a folder, if it is there and none is held yet, for [`Files::displaced`].
+    fn hold_folder(&self, _folder: &str) {}
+
+    /// Returns why what is open is not where its name leads any more, if so: the held folder, or this file.
+    fn displaced(&self, _open: Option<(&str, &dyn File)>) -> Result<Option<String>> {
+        Ok(None)
+    }
 
     /// Waits until the lock is free; an error that names who holds it when that lasts longer than `timeout`.
     fn lock(&self, name: &str, timeout: Duration) -> Result<Held>;

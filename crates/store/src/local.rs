@@ -32,6 +32,7 @@ use format::{
 
 pub use inspection::{ReadableParts, Report};
 
+use crate::container::FOLDER;
 use crate::files::Files;
 use crate::guard::lock;
 use crate::table::Table;
@@ -124,6 +125,8 @@ struct Shared {
     /// Containers that a full disk has ended, and how many segments each kept.
     truncated: Mutex<HashMap<ContainerId, u32>>,
     failure: OnceLock<String>,
+    /// Why the containers are not where their names lead, once that was noticed.
+    displaced: OnceLock<String>,
     counts: Counts,
 }
 
@@ -156,6 +159,7 @@ impl LocalStore {
             options.open_files,
         );
         let background = options.background;
+        containers.hold_folder(FOLDER);
         let shared = Arc::new(Shared {
             store: settings.id,
             fingerprint: settings.fingerprint,
@@ -176,6 +180,7 @@ impl LocalStore {
             damage: Damage::default(),
             truncated: Mutex::default(),
             failure: OnceLock::new(),
+            displaced: OnceLock::new(),
             counts: Counts::default(),
         });
         let background_merge = if background { Some(BackgroundMerge::start(shared.clone())?) } else { None };
@@ -185,6 +190,12 @@ impl LocalStore {
     /// Returns why the store accepts no more data, if an earlier write or sync failed: only opening it again helps.
     pub fn failure(&self) -> Option<&str> {
         self.shared.failure.get().map(String::as_str)
+    }
+
+    /// Returns why containers written here are not where others would look for them, if that was noticed: opening the
+    /// store again does not help.
+    pub fn displaced(&self) -> Option<&str> {
+        self.shared.displaced.get().map(String::as_str)
     }
 
     /// Makes everything durable and seals the open container; a later `put` begins another one.

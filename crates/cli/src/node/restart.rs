@@ -10,7 +10,8 @@
 //!
 //! A node that is asked to stop meanwhile stops: the signal stays pending, also for the new image (`signals.rs`).
 //!
-//! A node whose catalog was replaced under it ends instead: only the one who did that can say which is to count.
+//! A node whose catalog or containers were removed or replaced under it ends instead: only the one who did that can say
+//! what is to count.
 
 use std::ffi::OsString;
 use std::net::TcpListener;
@@ -61,9 +62,9 @@ pub(super) fn watch(node: &Arc<Node>, server: &Server) {
     }
 }
 
-/// Ends the process with an error that names what happened to its catalog.
+/// Ends the process with an error that names what happened to its store.
 fn end(node: &Arc<Node>, server: &Server, why: &str) -> ! {
-    tracing::error!(peer = %server.local_address(), "the node ends: its catalog is not the one it opened: {why}");
+    tracing::error!(peer = %server.local_address(), "the node ends: its store is not as it opened it: {why}");
     server.suspend();
     node.report_failures();
     std::thread::sleep(GOODBYE);

@@ -351,6 +351,43 @@ fn a_node_whose_catalog_was_replaced_confirms_nothing_more_and_ends() {
 }
 
 #[test]
+fn a_node_whose_containers_were_removed_or_replaced_confirms_nothing_more_and_ends() {
+    type Displace = fn(&Path, &Path);
+    let displacements: [(&str, Displace); 6] = [
+        ("all removed", |containers, _| fs::remove_dir_all(containers).unwrap()),
+        ("the open one's folder removed", |_, open| fs::remove_dir_all(open.parent().unwrap()).unwrap()),
+        ("the open one removed", |_, open| fs::remove_file(open).unwrap()),
+        ("moved away", |containers, _| fs::rename(containers, containers.with_extension("old")).unwrap()),
+        ("an empty folder in their place", |containers, _| {
+            fs::remove_dir_all(containers).unwrap();
+            fs::create_dir(containers).unwrap();
+        }),
+        ("a copy in the open one's place", |_, open| {
+            let copy = open.with_extension("copy");
+            fs::copy(open, &copy).unwrap();
+            fs::rename(copy, open).unwrap();
+        }),
+    ];
+    for (how, displace) in displacements {
+        let store = with_files(&["a"]);
+        let mut node = Node::prepared(&store, &[], |command| {
+            command.stderr(Stdio::piped());
+        });
+        put_through(&node, &store, "x");
+        let containers = store.directory().join("containers");
+        let last = (1..).take_while(|number| container_path(&store.directory(), *number).exists()).last().unwrap();
+        displace(&containers, &container_path(&store.directory(), last));
+        fs::write(store.path("y"), "not confirmed").unwrap();
+        let address = format!("thalweg://{}::y", node.address);
+        let refused = run(&["put".as_ref(), store.path("y").as_os_str(), address.as_ref()]);
+        assert_ne!(refused.code, Some(0), "{how}: {refused:?}");
+        let (ended, said) = node.wait_for_its_end();
+        assert_eq!(ended, Some(1), "{how}: {said}");
+        assert!(said.contains("was replaced or removed") && said.contains("the node ends"), "{how}: {said}");
+    }
+}
+
+#[test]
 fn the_catalog_of_another_store_is_refused() {
     let (store, other) = (with_files(&["a"]), with_files(&["a", "x", "y"]));
     copy_catalog(&other.directory(), &store.directory(), &CATALOG);

@@ -3,13 +3,14 @@
 use std::fs::{self, TryLockError};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 
+use super::held_folder::{HeldFolder, identity};
 use super::open_directory::{Link, OpenDirectory};
 use super::write_back::write_back;
 use super::{File, Files, Held, OpenMode, Permissions, by_holders};
@@ -33,13 +34,14 @@ pub struct Directory {
     /// The root as it was found or made; held open, so that no other directory gets its inode number, and all below it
     /// is reached from here.
     opened: OnceLock<OpenDirectory>,
+    held: OnceLock<HeldFolder>,
 }
 
 impl Directory {
     /// Makes the tree. The folder may be missing: it is made with the first file. All that is made gets these
     /// permissions.
     pub fn new(root: impl Into<PathBuf>, permissions: Permissions) -> Self {
-        let directory = Directory { root: root.into(), permissions, opened: OnceLock::new() };
+        let directory = Directory { root: root.into(), permissions, opened: OnceLock::new(), held: OnceLock::new() };
         let _ = directory.root();
         directory
     }
@@ -58,8 +60,7 @@ impl Directory {
     /// in its place.
     fn check_root(&self) -> io::Result<()> {
         let Some(opened) = self.opened.get() else { return Ok(()) };
-        let (before, now) = (opened.metadata()?, fs::metadata(&self.root)?);
-        if (before.dev(), before.ino()) != (now.dev(), now.ino()) {
+        if identity(&opened.metadata()?) != identity(&fs::metadata(&self.root)?) {
             return Err(io::Error::new(ErrorKind::NotFound, "the directory was replaced while it was in use"));
         }
         Ok(())
@@ -210,6 +211,36 @@ impl Files for Directory {
         Ok(())
     }
 
+    fn hold_folder(&self, folder: &str) {
+        let opened = self.root().and_then(|root| HeldFolder::open(root, folder, self.permissions.links()));
+        if let Ok(folder) = opened {
+            let _ = self.held.set(folder);
+        }
+    }
+
+    fn displaced(&self, open: Option<(&str, &dyn File)>) -> Result<Option<String>> {
+        let Some(held) = self.held.get() else { return Ok(None) };
+        let links = self.permissions.links();
+        let is_elsewhere = |found: io::Result<bool>| match found {
+            Err(source) if is_absent(&source) => Ok(true),
+            found => found.map(|is_same| !is_same),
+        };
+        let (root, folder) = (self.root.display().to_string(), self.shown(held.name()));
+        let mut found = vec![(root, is_elsewhere(self.check_root().map(|()| true)))];
+        found.push((folder, is_elsewhere(self.root().and_then(|root| held.is_in(root, links)))));
+        if let Some((name, file)) = open {
+            let opened = file.identity()?;
+            let look = |folder: &OpenDirectory, name: &Path| Ok(opened == Some(identity(&folder.metadata_of(name)?)));
+            found.push((file.path().to_owned(), is_elsewhere(self.in_folder(name, look))));
+        }
+        for (path, is_elsewhere) in found {
+            if is_elsewhere.map_err(|source| failure(&path, source))? {
+                return Ok(Some(format!("{path} was replaced or removed while the store was in use")));
+            }
+        }
+        Ok(None)
+    }
+
     fn lock(&self, name: &str, timeout: Duration) -> Result<Held> {
         let file = self.lock_file(name)?;
         let begun = Instant::now();
@@ -299,6 +330,11 @@ impl File for OpenFile {
         self.file.sync_data().map_err(|source| failure(&self.path, source))
     }
 
+    fn identity(&self) -> Result<Option<(u64, u64)>> {
+        let found = self.file.metadata().map_err(|source| failure(&self.path, source))?;
+        Ok(Some(identity(&found)))
+    }
+
     fn sync_watched(&self, unsynced: Range<u64>, written: &dyn Fn(u64)) -> Result<()> {
         write_back(&self.file, unsynced, written).map_err(|source| failure(&self.path, source))?;
         self.sync()
@@ -347,7 +383,7 @@ fn is_absent(source: &io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
     use super::*;
 

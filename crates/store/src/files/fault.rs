@@ -121,6 +121,14 @@ impl Files for Faulty {
         self.inner.sync_folder(name)
     }
 
+    fn hold_folder(&self, folder: &str) {
+        self.inner.hold_folder(folder);
+    }
+
+    fn displaced(&self, open: Option<(&str, &dyn File)>) -> Result<Option<String>> {
+        self.inner.displaced(open)
+    }
+
     fn lock(&self, name: &str, timeout: Duration) -> Result<Held> {
         self.plan.pass(name)?;
         self.inner.lock(name, timeout)
@@ -165,6 +173,10 @@ impl File for FaultyFile {
     fn sync(&self) -> Result<()> {
         self.plan.pass(self.path())?;
         self.inner.sync()
+    }
+
+    fn identity(&self) -> Result<Option<(u64, u64)>> {
+        self.inner.identity()
     }
 }
 

@@ -77,6 +77,12 @@ impl OpenDirectory {
         if file.metadata()?.is_file() { Ok(file) } else { Err(no_file()) }
     }
 
+    /// Returns the metadata of what has this name, of a link's target too.
+    pub fn metadata_of(&self, name: &Path) -> io::Result<Metadata> {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        File::from(rustix::fs::openat(&self.0, name, flags, Mode::empty())?).metadata()
+    }
+
     /// Returns whether anything has this name.
     pub fn exists(&self, name: &Path) -> io::Result<bool> {
         match rustix::fs::statat(&self.0, name, AtFlags::empty()) {

@@ -88,6 +88,7 @@ impl Shared {
         lock(&self.writing).cut(self);
         self.drain()?;
         self.sync_written()?;
+        self.check_presence(None)?;
         if self.options.background { Ok(()) } else { self.maintain() }
     }
 
@@ -107,8 +108,26 @@ impl Shared {
         };
         let synced = container.file.sync_watched(container.bytes.clone(), &written);
         synced.and(named).map_err(|error| self.fail_store(error))?;
+        self.check_presence(Some((&container.name, &*container.file)))?;
         lock(&self.writing).synced(&container);
         Ok(())
+    }
+
+    /// Fails the store if the containers' folder, or this open container, was removed or replaced: nobody would find
+    /// there what a sync confirms.
+    pub(super) fn check_presence(&self, open: Option<(&str, &dyn File)>) -> Result<()> {
+        match self.files.displaced(open) {
+            Ok(None) => Ok(()),
+            Ok(Some(why)) => {
+                let why = format!(
+                    "{why}; nothing that was not confirmed by now counts; end what uses the store, then `thalweg verify` \
+                     says what is there"
+                );
+                let why = self.displaced.get_or_init(|| why).clone();
+                Err(self.fail_store(Error::Failed { why }))
+            }
+            Err(error) => Err(self.fail_store(error)),
+        }
     }
 
     /// Gives every full container its footer, and reports it to the catalog.

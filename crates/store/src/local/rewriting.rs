@@ -21,6 +21,7 @@ impl LocalStore {
         let file = shared.files.create(&name).map_err(explain_existing)?;
         let written = shared.fill(physical, &*file, blocks).and_then(|facts| {
             shared.files.sync_folder(&name)?;
+            shared.check_presence(Some((&name, &*file)))?;
             shared.registrar.sealed(physical, facts).map(|()| facts)
         });
         if written.is_err() {

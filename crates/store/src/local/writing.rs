@@ -11,7 +11,7 @@ use std::time::Duration;
 use format::{Block, CONTAINER_HEADER_BYTES, ContainerHeader, ContainerId, Label, Run, SegmentAddress, TableEntry};
 
 use super::Shared;
-use crate::container::{ContainerIndex, PartBuilder, file_name};
+use crate::container::{ContainerIndex, FOLDER, PartBuilder, file_name};
 use crate::files::File;
 use crate::guard::{lock, wait_timeout};
 use crate::{Error, Result};
@@ -250,9 +250,11 @@ impl Shared {
 
     /// Opens a container, registered before its first byte.
     fn begin_container(&self) -> Result<OpenContainer> {
+        self.check_presence(None)?;
         let id = self.registrar.open()?;
         let name = file_name(id);
         let file = self.files.create(&name).map_err(explain_existing)?;
+        self.files.hold_folder(FOLDER);
         let buffer = Vec::with_capacity(self.options.part_bytes + OVERHANG_BYTES);
         Ok(OpenContainer {
             id,
