@@ -217,6 +217,21 @@ def every_call_ends_when_three_nodes_are_frozen_before_and_the_link_decides_who_
     frozen_before(scene, mpi, phase, "--reduce", "auto", nodes=3)
 
 
+@test(each=[("mpich", "write", 0), ("openmpi", "read", 1), ("mpich", "close", 1)], seconds=100)
+def no_call_takes_longer_than_the_timeout_when_one_node_of_two_is_frozen_before(scene, case):
+    mpi, phase, frozen = case
+    store = Store(scene)
+    nodes = [store.start_node() for _ in range(2)]
+    phases = Phases(scene, mpi, "frozen", wait=phase, mib=10).start(store, nodes, THALWEG_TIMEOUT_S=str(TIMEOUT_SECONDS))
+    phases.wait_until_ready()
+    processes.kill(nodes[frozen].process.pid, signal.SIGSTOP)
+    phases.go()
+    calls = phases.end(seconds=4 * TIMEOUT_SECONDS)
+    check(not any(code for _, code, _ in calls), f"a call failed, though a node lives: {calls}")
+    late = [call for call in calls if call[2] > TIMEOUT_SECONDS + SLACK_SECONDS]
+    check(not late, f"these calls took long: {late}")
+
+
 def frozen_before(scene, mpi, phase, *options, nodes=1):
     store = Store(scene)
     nodes = [store.start_node() for _ in range(nodes)]

@@ -11,6 +11,8 @@ use crate::SILENCE_TIMEOUT;
 pub(crate) struct Liveness {
     progress: u64,
     /// When something last arrived.
+    arrived: Instant,
+    /// The same, or when this client last waited for nothing.
     heard: Instant,
     /// When the node last did something, for this client or others.
     worked: Instant,
@@ -20,7 +22,11 @@ pub(crate) struct Liveness {
 
 impl Liveness {
     pub fn begin(now: Instant) -> Self {
-        Liveness { progress: 0, heard: now, worked: now, advanced: now }
+        Liveness { progress: 0, arrived: now, heard: now, worked: now, advanced: now }
+    }
+
+    pub fn arrived(&self) -> Instant {
+        self.arrived
     }
 
     pub fn heard(&self) -> Instant {
@@ -37,7 +43,7 @@ impl Liveness {
 
     /// Notes that bytes have arrived.
     pub fn hear(&mut self, now: Instant) {
-        self.heard = now;
+        (self.arrived, self.heard) = (now, now);
     }
 
     /// Notes a heartbeat: another `progress` than the last says that the node has done something since.
@@ -68,7 +74,7 @@ impl Liveness {
 
     /// Discounts the time for which this process was stopped.
     pub fn stopped(&mut self, time: Duration, now: Instant) {
-        for instant in [&mut self.heard, &mut self.worked, &mut self.advanced] {
+        for instant in [&mut self.arrived, &mut self.heard, &mut self.worked, &mut self.advanced] {
             *instant = (*instant + time).min(now);
         }
     }

@@ -395,6 +395,13 @@ impl SendQueue {
         (now >= since + timeout).then_some(since.min(unserved_since))
     }
 
+    /// Notes that the node has sent nothing since then: the time until the next one is tried runs from there.
+    pub fn node_is_silent(&self, since: Instant, now: Instant) {
+        let mut progress = self.progress();
+        let waits_since = progress.trouble.map_or(now, |(since, _)| since);
+        progress.trouble = Some((waits_since, since + self.timeout / 2));
+    }
+
     /// Discounts the time for which the process was stopped: nothing was waited for meanwhile.
     pub fn stopped(&self, time: Duration, now: Instant) {
         let mut progress = self.progress();

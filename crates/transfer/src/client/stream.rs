@@ -15,9 +15,12 @@ use super::frame::Frame;
 use super::oneshot::Completion;
 use super::reactor::Thread;
 use super::send_queue::{MAX_TIMEOUTS_ALIVE, SendQueue};
+use crate::ALIVE_INTERVAL;
 use crate::message::Request;
 use crate::node_connection::{LAST_HANDSHAKE_NUMBER, head};
 
+/// Since when a node has sent nothing may differ by this much between two connections.
+const HEARTBEAT_SKEW: Duration = ALIVE_INTERVAL;
 /// Read requests in flight to a node at a time over one stream.
 const READS_IN_FLIGHT: usize = 8;
 
@@ -74,6 +77,14 @@ impl Streams {
         self.held_locks.load(Ordering::SeqCst) > 0
     }
 
+    /// Notes that one of the streams to the node was found silent since then: the others need not wait as long to find that
+    /// out, one after the other.
+    pub fn suspect(&self, address: &str, silent_since: Instant) {
+        let known = self.known.lock().expect("finding a stream does not panic");
+        let of_node = known.iter().filter(|((other, _), _)| other == address);
+        of_node.for_each(|(_, stream)| stream.lock().silent_since = Some(silent_since));
+    }
+
     /// Returns whether this stream to the node, or the first, is known to find no listener.
     pub fn is_out_of_reach(&self, address: &str, index: u32) -> bool {
         self.get(address, index).is_out_of_reach() || self.get(address, 0).is_out_of_reach()
@@ -113,6 +124,8 @@ struct State {
     unsent: u64,
     reads_in_flight: usize,
     reach: Reach,
+    /// When the node last sent something over a stream that was given up for its silence.
+    silent_since: Option<Instant>,
     /// The send queues that go over this stream; each is attached again after a break, before anything else is sent.
     stripe_sets: Vec<Attachment>,
 }
@@ -267,6 +280,11 @@ impl Stream {
     }
 
     // The rest is for the thread that drives the stream.
+
+    /// Returns whether another stream to the node found it silent, and nothing arrived over this one since either.
+    pub fn is_suspected(&self, arrived: Instant) -> bool {
+        self.lock().silent_since.is_some_and(|since| arrived <= since + HEARTBEAT_SKEW)
+    }
 
     pub fn set_reach(&self, reach: Reach) {
         self.lock().reach = reach;

@@ -17,6 +17,11 @@ pub(super) const UNGREETED: &str = "it answers no greeting; is it a thalweg node
 const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 const WATCH_GAP: Duration = Duration::from_secs(2);
 
+/// Returns how long a connected node may send nothing: short enough that another node has a part of the timeout.
+fn silence_timeout(timeout: Duration) -> Duration {
+    SILENCE_TIMEOUT.min(timeout * 3 / 5).max(ALIVE_INTERVAL * 3)
+}
+
 impl StreamConnection {
     /// Gives up an attempt to connect, which has its own limits, so that another address, or another time, gets its
     /// chance.
@@ -56,10 +61,15 @@ impl StreamConnection {
         if !is_busy {
             return;
         }
-        let (heard, advanced, is_silent) = (liveness.heard(), liveness.advanced(), liveness.is_silent(now));
+        let (heard, advanced, arrived) = (liveness.heard(), liveness.advanced(), liveness.arrived());
+        let is_silent = now >= heard + silence_timeout(context.timeout);
         if is_silent {
+            context.streams.suspect(&self.stream.address, arrived);
+        }
+        if is_silent || (!has_gap && self.stream.is_suspected(arrived)) {
             self.trouble = Some((heard, String::new()));
-            let why = format!("it has sent nothing for {} s", SILENCE_TIMEOUT.as_secs());
+            self.stream.queues().iter().for_each(|(queue, _)| queue.node_is_silent(arrived, now));
+            let why = format!("it has sent nothing for {} s", now.saturating_duration_since(arrived).as_secs());
             return self.broke(Disconnect::Broken(why), context, now);
         }
         if advanced > self.welcomed {

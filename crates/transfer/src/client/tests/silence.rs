@@ -55,6 +55,26 @@ fn closing_at_a_node_that_froze_is_an_error_within_the_timeout() {
     });
 }
 
+/// Its streams find it silent together, not one after the other.
+#[test]
+fn a_node_of_two_that_froze_costs_its_silence_once_and_less_than_a_short_timeout() {
+    assert_within(Duration::from_secs(9), || {
+        let (_world, nodes) = nodes(2);
+        let client = Client::new(Settings { streams: 2, ..with_timeout(&nodes, 10) }, None);
+        let file = open(&client, READ | WRITE);
+        nodes[0].does.frozen.store(true, Ordering::SeqCst);
+        let begun = Instant::now();
+        for stripe in [0, 2, 1, 3] {
+            file.write(&[source(stripe * STRIPE_BYTES, &[7; 9])]).unwrap();
+        }
+        file.commit().unwrap();
+        file.detach(1).unwrap();
+        let took = begun.elapsed();
+        nodes[0].does.frozen.store(false, Ordering::SeqCst);
+        took
+    });
+}
+
 #[test]
 fn attaching_at_a_node_that_froze_is_an_error_within_the_timeout() {
     assert_within(Duration::from_secs(12), || {
