@@ -6,7 +6,7 @@ use store::{ClaimOwner, CountingRegistrar, LocalStore, MemoryStore, SegmentStore
 use transfer::message::{Failure, FailureKind, Reply, Request, StoredBlockHeader};
 use transfer::{ClientSender, Handler, Hello, Remote, RemoteStore, Replier, Server, Service};
 
-use crate::fake::Fake;
+use crate::fake::{Fake, block};
 
 /// A node that has a segment store and nothing else.
 struct StoreNode {
@@ -77,14 +77,27 @@ fn apart(placed: store::StoredBlock) -> (StoredBlockHeader, Vec<u8>) {
     (StoredBlockHeader { labels, header: block.header, segments: block.segments }, block.payload)
 }
 
+fn store_behind_the_wire() -> RemoteStore {
+    let store = MemoryStore::create(&Fake::settings(), Arc::new(CountingRegistrar::new())).unwrap();
+    let node = Arc::new(StoreNode { store });
+    let server = Server::bind("127.0.0.1:0", Arc::new(StoreService(node))).unwrap();
+    server.spawn();
+    RemoteStore::new(Remote::connect(&server.local_address().to_string(), 1, "conformance", "").unwrap())
+}
+
 #[test]
 fn a_store_behind_the_wire_passes_the_suite_of_stores() {
-    store::conformance::suite(|| {
-        let store = MemoryStore::create(&Fake::settings(), Arc::new(CountingRegistrar::new())).unwrap();
-        let node = Arc::new(StoreNode { store });
-        let server = Server::bind("127.0.0.1:0", Arc::new(StoreService(node))).unwrap();
-        server.spawn();
-        let remote = Remote::connect(&server.local_address().to_string(), 1, "conformance", "").unwrap();
-        Box::new(RemoteStore::new(remote))
-    });
+    store::conformance::suite(|| Box::new(store_behind_the_wire()));
+}
+
+#[test]
+fn a_block_that_is_refused_among_many_is_an_error_and_the_next_are_stored() {
+    let store = store_behind_the_wire();
+    let blocks: Vec<_> = (1..=5).map(|seed| block(seed, 4, 4096)).collect();
+    let mut damaged = blocks.clone();
+    damaged[2].payload[7] ^= 1;
+    store.put_all(ClaimOwner(1), &mut damaged.into_iter()).unwrap_err();
+    let runs = store.put_all(ClaimOwner(1), &mut blocks.iter().cloned()).unwrap();
+    assert_eq!(runs.len(), blocks.len());
+    assert!(runs.iter().zip(&blocks).all(|(run, block)| store.get(*run).unwrap()[0].block == *block));
 }

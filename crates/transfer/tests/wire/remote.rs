@@ -1,6 +1,7 @@
 //! The client's side: store and catalog over the wire, claims, broken connections, a node that is replaced.
 
-use std::net::TcpListener;
+use std::io::{Read, copy};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -261,6 +262,49 @@ fn what_a_replaced_node_may_have_lost_is_not_called_durable() {
 }
 
 /// Welcomes every client, and hangs up at the first request.
+/// Passes the connections on to the nodes, one each and all others to the last; the first breaks after so many bytes.
+fn breaking_once(nodes: [SocketAddr; 2], bytes: u64) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for (number, client) in listener.incoming().enumerate() {
+            let (client, node) = (client.unwrap(), TcpStream::connect(nodes[number.min(1)]).unwrap());
+            let (mut from_node, mut to_client) = (node.try_clone().unwrap(), client.try_clone().unwrap());
+            let most = if number == 0 { bytes } else { u64::MAX };
+            thread::spawn(move || copy(&mut from_node, &mut to_client));
+            thread::spawn(move || {
+                let _ = copy(&mut (&client).take(most), &mut &node);
+                let _ = (client.shutdown(Shutdown::Both), node.shutdown(Shutdown::Both));
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn blocks_under_way_when_a_connection_breaks_are_put_again() {
+    let server = Fake::new(1).serve();
+    let blocks: Vec<_> = (1..=5).map(|seed| block(seed, 3, 1 << 20)).collect();
+    let address = breaking_once([server.local_address(); 2], 5 << 20);
+    let store = RemoteStore::new(Remote::connect(&address, 77, "job", "").unwrap());
+    let runs = store.put_all(ME, &mut blocks.iter().cloned()).unwrap();
+    assert_eq!(runs.len(), blocks.len());
+    assert!(runs.iter().zip(&blocks).all(|(run, block)| store.get(*run).unwrap()[0].block == *block));
+    store.make_durable().expect("it is the same process");
+}
+
+#[test]
+fn blocks_under_way_when_a_node_is_replaced_are_not_stored_beside_those_it_lost() {
+    let (server, other) = (Fake::new(1).serve(), Fake::new(2).serve());
+    let blocks: Vec<_> = (1..=5).map(|seed| block(seed, 3, 1 << 20)).collect();
+    let address = breaking_once([server.local_address(), other.local_address()], 5 << 20);
+    let store = RemoteStore::new(Remote::connect(&address, 77, "job", "").unwrap());
+    store.put(ME, &block(9, 4, 512)).unwrap();
+    let failed = store.put_all(ME, &mut blocks.iter().cloned());
+    assert!(matches!(failed, Err(store::Error::Failed { .. })), "{failed:?}");
+    assert!(matches!(store.make_durable(), Err(store::Error::Failed { .. })));
+}
+
 fn node_that_hangs_up() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
