@@ -16,13 +16,13 @@ const FIELD: &str = "\
     file files frame from guard handle handler handshake header heartbeats held hello holders id identity idle \
     incoming index io issued join key kind known lease leaves limits link list live liveness local lock lost lru \
     manifests map memory merge mode names new next nonce numbers off offers one open opened operation options order \
-    origin others outgoing overwritten pace packed packer parts path payload permissions pin plain plan pointer pool pooled \
-    process published purpose queue queued random range reach read readable reader rebuild receive received record \
+    origin others outgoing overwritten pace packed packer parts path payload permissions pin plain plan pointer \
+    pool pooled process published purpose queue queued random range reach read readable reader rebuild receive received record \
     reduction referable refusal rejection remote removals repair replier report repository resolution resolve \
     resolved result role root rounds runs scan scope scopes sealed secret secrets send sender server service set \
     settings shared shot skipped slice slots snapshot socket source sources spot sqlite start started state statistics \
-    status step store stored streams stretch subject target thread threads time timeouts times tls to transaction tree \
-    unfinished unreadable unsynced up update verify view waker whole window work world write writer written";
+    status step store stored streams stretch subject target thread threads time timeouts times tls to \
+    transaction tree unfinished unreadable unsynced up update verify view waker whole window work world write writer written";
 
 #[test]
 fn every_word_of_a_public_type_is_the_fields_or_is_defined() {
