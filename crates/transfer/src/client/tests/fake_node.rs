@@ -5,13 +5,14 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use catalog::PathSession;
 use format::{FRAME_HEADER_BYTES, Fingerprint, FrameHeader, HandleKey, SegmentEntry, SessionId, StorePath};
 
+use super::fake_behaviour::Behaviour;
 use super::fake_stripe_set::StripeSet;
 use super::reducing::PlainReducer;
 use crate::client::{Reducer, ZEROS};
@@ -32,60 +33,6 @@ pub struct World {
     stamps: AtomicU64,
     /// Segments that were sent once.
     known: Mutex<HashMap<Fingerprint, Vec<u8>>>,
-}
-
-#[derive(Default)]
-pub struct Behaviour {
-    /// Whether `FlushHint` and `Checkpoint` make data durable.
-    pub never_durable: AtomicBool,
-    /// Replies go out a few bytes at a time.
-    pub split: AtomicBool,
-    /// Answers to reads and sizes come late and out of order.
-    pub delay: AtomicBool,
-    /// Offers get their stamps and no answer.
-    pub silent_on_offers: AtomicBool,
-    /// Acknowledges and forgets, for measurements.
-    pub discard: AtomicBool,
-    pub fail_commits: AtomicBool,
-    pub fail_opens: AtomicBool,
-    /// Reads nothing, sends nothing and lives on.
-    pub frozen: AtomicBool,
-    /// Freezes when the next `Attach` arrives.
-    pub freeze_at_attach: AtomicBool,
-    /// Closes the connection instead of answering these, by kind.
-    pub close_at: AtomicU32,
-    /// Greetings that were answered.
-    pub greetings: AtomicU64,
-    /// Sends heartbeats, and makes no progress.
-    pub stuck: AtomicBool,
-    /// Gets work done, but none of these clients'.
-    pub busy: AtomicBool,
-    /// `FlushHint` is answered as by a stripe set that has failed.
-    pub fail_hints: AtomicBool,
-    pub written_bytes: AtomicU64,
-    /// The rate of a slow link (bytes a second); 0: as fast as it can.
-    pub bytes_per_s: AtomicU64,
-    pub digest_offers: AtomicU64,
-    /// Fingerprints sent in full lists.
-    pub offered_names: AtomicU64,
-    pub hints: AtomicU64,
-    /// The numbers of the moves of shared file pointers.
-    pub pointer_moves: Mutex<Vec<u64>>,
-    /// Heartbeats of a client that holds a lock.
-    pub heard_alive: AtomicU64,
-    /// Streams of other processes that remain in its stripe sets.
-    pub others: AtomicU32,
-    pub commits: AtomicU64,
-    pub leaves: AtomicU64,
-    /// Files that clients reported as not stored, and why.
-    pub failures: Mutex<Vec<(String, String)>>,
-    /// Silently leaves out half of every read.
-    pub cut_reads: AtomicBool,
-    /// Bytes that reads were answered with.
-    pub read_bytes: AtomicU64,
-    pub detaches: AtomicU64,
-    /// Frames that arrived again although this node had reported them durable to their client.
-    pub needless: AtomicU64,
 }
 
 pub struct Node {

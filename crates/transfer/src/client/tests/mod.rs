@@ -2,6 +2,7 @@
 
 mod closing;
 mod failed_files;
+mod fake_behaviour;
 mod fake_node;
 mod fake_stripe_set;
 mod histories;
