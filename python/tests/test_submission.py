@@ -307,7 +307,7 @@ def test_several_iterables_keywords_and_lengths(run):
         ((one, two), {"ordered": 7, "function": 8}) for one, two in zip([1, 2, 3], [4, 5, 6])
     ]
     assert next(run.map(same, [(1, 2)], [3])).value == (((1, 2), 3), {})
-    with pytest.raises(TypeError, match="nobody knows"):
+    with pytest.raises(TypeError, match="length is unknown"):
         len(run.map(double, iter([1])))
 
 
