@@ -61,7 +61,7 @@ def read_arguments():
 
 
 def decisions():
-    """What the policy's example measures, which `run` has built: decisions a second on one core, bytes a replica."""
+    """The figures of the policy's example, which `run` has built: decisions a second on one core, bytes a replica."""
     return subprocess.run([TARGET / "release/examples/placement_speed"], check=True, capture_output=True, text=True).stdout
 
 

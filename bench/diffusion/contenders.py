@@ -1,4 +1,4 @@
-"""Who is compared. Each has `start(folder, base)`, `close()`, and for each workload `prepare`, `run` and `finish`; only `run`
+"""The contenders. Each has `start(folder, base)`, `close()`, and for each workload `prepare`, `run` and `finish`; only `run`
 is timed.
 
 SPDX-License-Identifier: Apache-2.0

@@ -1,4 +1,4 @@
-"""What the store holds: bytes that follow from the address alone, so that nothing is kept and everything can be checked.
+"""The content of the store: bytes that follow from the address alone, so that nothing is kept and everything can be checked.
 
 An address ends in `<run>/<bytes>/<name>`. A file begins with the hash of that and goes on with one random block, again and
 again from a place that the hash chooses: no two files are alike, and none costs time to make.

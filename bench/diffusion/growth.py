@@ -1,4 +1,4 @@
-"""What a task that has ended leaves behind: the memory of the process that has client and coordinator, over a run of
+"""The memory that an ended task leaves behind, that of the process that has client and coordinator, over a run of
 many short tasks on local processes, arguments read as tasks end.
 
     bench/diffusion/run --growth 1000000

@@ -38,7 +38,7 @@ class Dask(Rival):
 
 
 class DaskWithFutures(Dask):
-    """What Dask's own documentation advises: results stay in the workers' memory, and workers send them to each other."""
+    """As Dask's own documentation advises: results stay in the workers' memory, and workers send them to each other."""
 
     name = "dask, futures"
 

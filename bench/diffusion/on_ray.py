@@ -41,7 +41,7 @@ class Ray(Rival):
 
 
 class RayWithObjects(Ray):
-    """What Ray's own documentation advises."""
+    """As Ray's own documentation advises."""
 
     name = "ray, objects"
     object_store_bytes = 2_000_000_000

@@ -1,7 +1,7 @@
-"""Who runs what in which round, so that a pass stays short.
+"""Which contender runs which workload in which round, so that a pass stays short.
 
 What is bound by the throttle hardly varies and takes longest, so rivals run it in the first round only: "reuse 10" without
-caches, and all with two inputs a task. Without caches nobody runs two inputs: that takes inputs × bytes / rate.
+caches, and all with two inputs a task. Without caches no contender runs two inputs: that takes inputs × bytes / rate.
 `everything` lifts this.
 SPDX-License-Identifier: Apache-2.0
 """
@@ -25,7 +25,7 @@ def runs(contender, workload, round_number, everything=False):
     if workload == workloads.LARGE_FILES:
         return contender in ("thalweg", *SHARING) and is_first
     if workload == workloads.SMALL_CACHES:
-        # Nobody else's caches have a limit.
+        # No other contender's caches have a limit.
         return contender == "thalweg"
     if workload == workloads.CHURNED:
         return contender == "thalweg" or (contender == "dask + filecache" and is_first)

@@ -1,4 +1,4 @@
-"""What rivals have in common: a task reads its input itself, and says where each came from.
+"""The common part of rivals: a task reads its input itself, and says where each came from.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -26,7 +26,7 @@ class Rival:
 
 
 class WithFilecache:
-    """What a worker has read lies in its own folder; tasks go where they would."""
+    """Files a worker has read lie in its own folder; tasks go where they would."""
 
     def reader(self, run):
         return functools.partial(reading.from_filecache, str(self.folder / run))

@@ -32,13 +32,13 @@ class Store:
 
 
 def counters(base, run):
-    """What the store at `base` sent in a run."""
+    """The bytes that the store at `base` sent in a run."""
     with urllib.request.urlopen(f"{base}/counters/{run}") as answer:
         return json.load(answer)
 
 
 class Synthetic:
-    """What the server serves: every file there could be, and the counters."""
+    """The files of the server: every file there could be, and the counters."""
 
     def __init__(self):
         self.bytes, self.opens, self.names = (collections.defaultdict(kind) for kind in (int, int, set))

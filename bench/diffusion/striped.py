@@ -1,5 +1,5 @@
 """A cache striped over the workers by hash, as MemFS (FGCS 54, 2016) has it: each file lies in the memory of the one worker
-that its name's hash says, whoever else wants it reads it there, and tasks go where Dask sends them.
+that its name's hash says, others that want it read it there, and tasks go where Dask sends them.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -1,4 +1,4 @@
-"""What a task does, the same for everyone: get its files, check every byte, sleep. It tells where each file came from.
+"""The task, the same for all contenders: get its files, check every byte, sleep. It says where each file came from.
 
 SPDX-License-Identifier: Apache-2.0
 """

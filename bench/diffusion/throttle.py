@@ -1,4 +1,4 @@
-"""A rate that many share: who takes bytes is told how long to wait until they have passed.
+"""A rate that many share: a taker of bytes gets the time to wait until they have passed.
 
 SPDX-License-Identifier: Apache-2.0
 """

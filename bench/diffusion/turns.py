@@ -17,7 +17,7 @@ from measuring import rows
 
 from diffusion import store
 
-PATIENCE = 40  # a rival without caches takes reuse × the bound; who takes longer hangs
+TIMEOUT_FACTOR = 40  # a rival without caches takes reuse × the bound; one that takes longer hangs
 START_S = 60
 LAST_LINES = 40
 SCRATCH_BYTES = 8 << 30
@@ -31,7 +31,7 @@ def take(contender, workloads, seed, number, path, store_bytes_per_s=store.BYTES
         "contender": contender, "folder": str(folder), "base": shop.base, "seed": seed, "round": number + 1,
         "store_bytes_per_s": store_bytes_per_s, "workloads": [workload.as_json() for workload in workloads],
     }
-    limit_s = START_S + sum(PATIENCE * (2 + workload.bound_s(store_bytes_per_s)) for workload in workloads)
+    limit_s = START_S + sum(TIMEOUT_FACTOR * (2 + workload.bound_s(store_bytes_per_s)) for workload in workloads)
     try:
         return _converse(wanted, limit_s, path)
     finally:
@@ -66,7 +66,7 @@ def _converse(wanted, limit_s, path):
 
 
 def _ended_well(session, said):
-    """What it said on the way is of interest only when it failed."""
+    """Shows its output only when it failed."""
     if session.wait() == 0:
         return True
     said.seek(0)

@@ -1,4 +1,4 @@
-"""What is run: tasks that name files and then sleep. Orders and draws come from a seed that every row repeats.
+"""The workloads: tasks that name files and then sleep. Orders and draws come from a seed that every row repeats.
 
 SPDX-License-Identifier: Apache-2.0
 """

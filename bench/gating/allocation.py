@@ -1,4 +1,4 @@
-"""What each application should get: the weighted max-min fair allocation that is feasible, given which servers it uses
+"""The target of each application: the weighted max-min fair allocation that is feasible, given which servers it uses
 and what it can use at most.
 
 A set of applications can get no more than all servers that any of them uses, or what they can use. The set for which
@@ -17,7 +17,7 @@ def shares(weights, servers, bounds=None):
     bounds = bounds or [math.inf] * len(weights)
     classes = {}
     for index, key in enumerate(zip(map(frozenset, servers), bounds)):
-        # Who has a bound of his own reaches it alone.
+        # An application with a bound of its own reaches it alone.
         classes.setdefault(key + (() if key[1] == math.inf else (index,)), []).append(index)
     done, got = (), {}
     while len(done) < len(classes):
@@ -37,7 +37,7 @@ def _levels(classes, weights, done):
 
 
 def _most(keys):
-    """What these can get together: some reach their bounds, the others have all their servers."""
+    """The most that these can get together: some reach their bounds, the others have all their servers."""
     least = math.inf
     for count in range(len(keys) + 1):
         for on_servers in itertools.combinations(keys, count):

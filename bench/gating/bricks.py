@@ -30,7 +30,7 @@ def address_of(number):
 
 
 class Bricks:
-    """What cases on GlusterFS need: `serving` around all of them, `clients` around each."""
+    """The servers of cases on GlusterFS: `serving` around all of them, `clients` around each."""
 
     name = NAME
 
@@ -212,7 +212,7 @@ def _is_served(place):
 
 
 def _unmount(place):
-    """What is not mounted any more is as good; what stays goes with the namespace."""
+    """Unmounts; mounts that stay go with the namespace."""
     subprocess.run(["umount", "--lazy", place], capture_output=True)
 
 

@@ -56,7 +56,7 @@ def exchange_bytes(counters):
 
 
 def depth_bytes(counters):
-    """What may be outstanding, at all servers together; FIFO says 2^64 - 1 for each."""
+    """The bytes that may be outstanding, at all servers together; FIFO says 2^64 - 1 for each."""
     return int(sum(value for (family, _), value in counters.items() if family == "thalweg_gate_depth_bytes"))
 
 

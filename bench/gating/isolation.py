@@ -72,7 +72,7 @@ def _restore_interrupt():
 
 
 def throttle(device, bytes_per_s):
-    """Lets a block device read and write so many bytes a second each; 0 lets go."""
+    """Lets a block device read and write so many bytes a second each; 0 removes the limit."""
     number = (Path("/sys/block") / Path(device).name / "dev").read_text().strip()
     _write_throttles(number, bytes_per_s)
 

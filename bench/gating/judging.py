@@ -87,7 +87,7 @@ def series_rows(case, report):
 
 
 class Watched:
-    """What the machine and the doors did while a case was measured, and while it ran at all."""
+    """Processor and memory of the machine and the doors while a case was measured, and while it ran at all."""
 
     def __init__(self):
         self.counters_before = self.counters_after = None

@@ -36,7 +36,7 @@ def find_server():
 
 
 class Objects:
-    """What cases on S3 need: `serving` around all of them, `clients` around each."""
+    """The servers of cases on S3: `serving` around all of them, `clients` around each."""
 
     name = NAME
 

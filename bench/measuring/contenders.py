@@ -1,4 +1,4 @@
-"""Who is compared in bench/backup. Each contender has the same verbs: init, put, get, size. Only put and get are timed.
+"""The contenders of bench/backup. Each contender has the same verbs: init, put, get, size. Only put and get are timed.
 
 restic always encrypts, Thalweg does not, borg can do either: `borg` is to be held against `thalweg`, `borg-encrypted`
 against `restic`. All use their own default compression, which is lz4 for borg, as `thalweg-lz4` has it;
@@ -41,7 +41,7 @@ class Contender:
         return destination / source.name
 
     def size_bytes(self):
-        """What the repository takes on disk."""
+        """The size of the repository on disk."""
         done = subprocess.run(["du", "-s", "--block-size=1", self.repository], check=True, capture_output=True, text=True)
         return int(done.stdout.split()[0])
 

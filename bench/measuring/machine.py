@@ -1,4 +1,4 @@
-"""What a number was measured on: without it a number says nothing.
+"""The machine a number was measured on: without it a number says nothing.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -1,4 +1,4 @@
-"""What is stored in bench/backup: a tree of many files, two series of checkpoints of the particle code, and the dumps
+"""The workloads of bench/backup: a tree of many files, two series of checkpoints of the particle code, and the dumps
 and restart files of a LAMMPS run.
 
 All are copies in the scratch folder, so that the source's disk is the same for all contenders.

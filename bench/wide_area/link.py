@@ -56,7 +56,7 @@ def settings(arguments):
 
 
 def default_queue_kib(delay_ms, rate_mbit):
-    """What each direction carries in a round trip."""
+    """The bytes each direction carries in a round trip."""
     rates, delays = both(rate_mbit), both(delay_ms)
     return ",".join(str(max(MIN_QUEUE_KIB, round(rate * sum(delays) * 1000 / 8 / 1024))) for rate in rates)
 

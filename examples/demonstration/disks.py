@@ -106,7 +106,7 @@ def _in_root_group():
 
 
 def _unmount(folder):
-    """A process that was just told to end may hold the file system for a moment."""
+    """A process that just got the signal to end may hold the file system for a moment."""
     for _ in range(20):
         if subprocess.run(["umount", folder], capture_output=True).returncode == 0:
             return

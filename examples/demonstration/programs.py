@@ -2,7 +2,7 @@
 
 Each says how it is started with its output going to a folder (a plain one, or one named SD:/…), how its own report of the
 time it waited for I/O is read from what it printed, and its last words: the start of the line it prints when its last
-step is done. What comes after them is waiting for data to become durable.
+step is done. The rest is waiting for data to become durable.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -19,7 +19,7 @@ RANKS = 4
 
 @dataclass
 class Report:
-    """What a program says of itself. written_bytes is None where it does not say: the files' sizes count then."""
+    """The report of a program. written_bytes is None where it does not say: the files' sizes count then."""
 
     io_seconds: float
     written_bytes: int | None = None

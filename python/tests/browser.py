@@ -47,7 +47,7 @@ class Browser:
         self._out, self._in = to_browser, from_browser
         self._numbers = itertools.count(1)
         self._unread = b""
-        # What the console says, and requests that failed.
+        # Messages of the console, and requests that failed.
         self.console = []
         targets = self.call("Target.getTargets")["targetInfos"]
         tab = next(one["targetId"] for one in targets if one["type"] == "page")

@@ -26,11 +26,11 @@ def fail(number):
     raise KeyError(f"no such number: {number}")
 
 
-def note_and(deed, notes, name):
+def note_and(value, notes, name):
     """Leaves a mark for each time it runs."""
     with open(os.path.join(notes, f"{name}-{time.time_ns()}"), "x"):
         pass
-    return deed
+    return value
 
 
 def note_and_nap(notes, name, seconds):

@@ -1,5 +1,5 @@
-"""A store at the other end of a socket, which can be gone in the four ways in which stores are: nobody listens, or
-somebody does and says nothing, or that it is busy, or hangs up halfway. SPDX-License-Identifier: Apache-2.0"""
+"""A store at the other end of a socket, which can be gone in the four ways in which stores are: no server listens, or
+one does and says nothing, or that it is busy, or hangs up halfway. SPDX-License-Identifier: Apache-2.0"""
 
 import threading
 import urllib.error
@@ -83,12 +83,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _wait(self):
         if self.server.store.is_silent.is_set():
-            # Whoever asked while the store was silent never gets an answer.
+            # A request made while the store was silent never gets an answer.
             self.server.store.is_over.wait()
             raise ConnectionAbortedError
 
     def _answer(self, content, with_body):
-        # Looked at once: it may change at any time.
+        # Read once: it may change at any time.
         is_busy = self.server.store.is_busy
         if is_busy:
             content = None

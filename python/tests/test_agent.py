@@ -1,4 +1,4 @@
-"""A worker's agent by itself, with a cache that does what it is told to. SPDX-License-Identifier: Apache-2.0"""
+"""A worker's agent by itself, with a cache that does what it is asked to. SPDX-License-Identifier: Apache-2.0"""
 
 import threading
 import time
@@ -96,7 +96,7 @@ class FakeCache:
 def begun(tmp_path, keeps):
     reports = []
     cache = FakeCache(tmp_path, keeps)
-    agent = Agent(cache, Options(), lambda told, can_wait: reports.extend(told), str(tmp_path))
+    agent = Agent(cache, Options(), lambda sent, can_wait: reports.extend(sent), str(tmp_path))
     return agent, cache, reports
 
 
@@ -173,11 +173,11 @@ def test_a_job_says_that_its_input_is_missing_after_it_was_said_to_have_arrived(
     agent, _, reports = begun(tmp_path, keeps=True)
     sent_meanwhile = threading.Thread(target=lambda: agent.receive([Evict(["in"]), run(1)]))
 
-    def send(told, can_wait):
-        if isinstance(told[0], Arrived):
+    def send(sent, can_wait):
+        if isinstance(sent[0], Arrived):
             sent_meanwhile.start()
             sent_meanwhile.join(0.3)
-        reports.extend(told)
+        reports.extend(sent)
 
     agent._send = send
     agent.receive([Fetch("in", "", None, None)])
@@ -232,5 +232,5 @@ def test_a_busy_peer_is_asked_again_then_the_store_and_its_copy_counts_on(tmp_pa
     reports.clear()
     agent.receive([Fetch("in", "p:1", None, None)])
     until(lambda: reports)
-    assert isinstance(reports[0], Missed) and reports[0].peer == "", "nobody is told that the peer has none"
+    assert isinstance(reports[0], Missed) and reports[0].peer == "", "no other is informed that the peer has none"
     agent.close()

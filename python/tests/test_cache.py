@@ -159,7 +159,7 @@ def read_at_random(folder, path, seed):
         start = dice.randrange(len(content))
         end = start + dice.randrange(5000)
         assert cached.cat_file(path, start, end) == content[start:end]
-        # When nobody is about to replace a block by another.
+        # When no other process is about to replace a block.
         with cached.cache.disk.index._list.transaction():
             assert sum(found.stat().st_size for found in blocks_below(folder)) <= 10 * BLOCK
     return True

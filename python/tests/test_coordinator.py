@@ -28,7 +28,7 @@ from thalweg.diffusion.options import Options
 
 
 class Play:
-    """A coordinator, a clock that stands still, and workers that say what they are told to."""
+    """A coordinator, a clock that stands still, and workers with scripted messages."""
 
     def __init__(self, **options):
         self.coordinator = Coordinator(Options(**options))
@@ -46,10 +46,10 @@ class Play:
         self.coordinator.submit(0.0, Tasks(tasks, is_last))
 
     def orders(self, kind):
-        """What of that kind each worker was told since."""
-        told, news = self.coordinator.collect(0.0)
+        """The orders of that kind sent to each worker since."""
+        sent, news = self.coordinator.collect(0.0)
         self.news += [one for one in news if isinstance(one, (Result, Failed))]
-        return [(name, order) for name, orders in told.items() for order in orders if isinstance(order, kind)]
+        return [(name, order) for name, orders in sent.items() for order in orders if isinstance(order, kind)]
 
 
 def ended(run, result=b"result", failure=None):
@@ -80,9 +80,9 @@ def test_a_task_waits_for_a_worker_and_its_function_goes_once():
     play.submit((0, (), ()), (1, (), ()))
     assert play.orders(Run) == []
     play.join("a")
-    told = play.orders((Run, Keep))
-    assert [type(order) for _, order in told] == [Keep, Run, Run]
-    play.say("a", *[ended(order) for _, order in told[1:]])
+    orders = play.orders((Run, Keep))
+    assert [type(order) for _, order in orders] == [Keep, Run, Run]
+    play.say("a", *[ended(order) for _, order in orders[1:]])
     assert play.orders(Run) == [] and [one.number for one in play.news] == [0, 1]
     assert not play.coordinator._entries
 
@@ -92,8 +92,8 @@ def test_the_end_of_a_batch_does_not_overtake_its_beginning_when_the_first_worke
     play.submit((0, ("in",), ()), (1, ("in",), ()), is_last=False)
     play.join("a")
     play.submit((2, ("in",), ()))
-    while told := play.orders((Run, Fetch)):
-        for _, order in told:
+    while orders := play.orders((Run, Fetch)):
+        for _, order in orders:
             if isinstance(order, Fetch):
                 play.say("a", Arrived("in", None, 10, b"digest", 0.1, True))
             else:
@@ -192,8 +192,8 @@ def test_what_one_worker_has_the_next_gets_from_it_and_from_the_store_when_it_fa
     play = Play(policy="mcu")
     play.join("a")
     play.submit((0, ("in",), ()))
-    (told,) = play.orders(Fetch)
-    assert told == ("a", Fetch("in", "", None, None))
+    (orders,) = play.orders(Fetch)
+    assert orders == ("a", Fetch("in", "", None, None))
     play.say("a", Arrived("in", None, 7, b"d" * 16, 0.1, True))
     play.join("b")
     play.submit((1, ("in",), ()), (2, ("in",), ()))
@@ -248,9 +248,9 @@ def test_values_go_once_to_each_worker_and_again_when_they_were_forgotten():
     play.coordinator.keep(b"v", b"value")
     task = Task(0, b"f", "f", b"", (b"v",), (), ())
     play.coordinator.submit(0.0, Tasks([task, task._replace(number=1)], True))
-    told = [order for _, order in play.orders((Keep, Run))]
-    assert told[:2] == [Keep(b"f", b"function"), Keep(b"v", b"value")] and len(told) == 4
-    play.say("a", *[ended(run) for run in told[2:]])
+    orders = [order for _, order in play.orders((Keep, Run))]
+    assert orders[:2] == [Keep(b"f", b"function"), Keep(b"v", b"value")] and len(orders) == 4
+    play.say("a", *[ended(run) for run in orders[2:]])
     play.coordinator.forget([b"v"])
     assert play.orders(Forget) == [("a", Forget([b"v"]))]
     play.coordinator.keep(b"v", b"value")

@@ -1,4 +1,4 @@
-"""What we use of `distributed` beside its public interface. The package bounds its versions; before the bound is moved,
+"""The parts we use of `distributed` beside its public interface. The package bounds its versions; before the bound is moved,
 this and the rest run on the new one. SPDX-License-Identifier: Apache-2.0"""
 
 from pathlib import Path

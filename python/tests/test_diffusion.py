@@ -105,7 +105,7 @@ def test_an_iterator_is_read_as_tasks_end(begin, monkeypatch):
         results = run.map(double, numbers())
         came = [next(results).value]
         time.sleep(0.5)
-        assert len(read) <= 51, "whoever reads slowly is not drowned"
+        assert len(read) <= 51, "a slow reader is not drowned"
         came += [result.value for result in results]
     assert sorted(came) == [2 * number for number in range(300)]
 
@@ -169,7 +169,7 @@ def test_outputs_appear_whole_or_not_at_all(begin, tmp_path):
             run.submit(write_half, Output(out / "half.txt")).result()
         with pytest.raises(OutputMissing):
             run.submit(double, Output(out / "never.txt")).result()
-        # What was there is replaced as a whole, too.
+        # The former folder is replaced as a whole, too.
         assert run.submit(write, "new", Output(out / "10.txt")).result() == 3
     assert sorted(os.listdir(out)) == ["0.txt", "10.txt", "100000.txt"]
     assert (out / "100000.txt").read_text() == "x" * 100_000 and (out / "10.txt").read_text() == "new"
@@ -191,7 +191,7 @@ def test_chains_read_locally_what_was_just_written(begin, tmp_path):
 
 
 def test_a_file_is_written_anew_after_tasks_have_read_the_old_one_and_read_anew_then(begin, tmp_path):
-    """The new content is larger than the cache, so that nobody keeps it."""
+    """The new content is larger than the cache, so that no worker keeps it."""
     file, gate, notes = tmp_path / "file", tmp_path / "gate", tmp_path / "notes"
     notes.mkdir()
     file.write_text("old")

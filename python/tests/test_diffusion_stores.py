@@ -45,13 +45,13 @@ def test_caches_that_are_damaged_cut_short_and_deleted_under_way_give_no_wrong_b
     for path, whole in zip(paths, contents, strict=True):
         path.write_bytes(whole)
     with begin() as run:
-        for deed in (damage, lambda path: os.truncate(path, 3), os.unlink, None):
+        for operation in (damage, lambda path: os.truncate(path, 3), os.unlink, None):
             came = run.map(content, [File(str(path)) for path in paths]).in_order()
             assert [result.value for result in came] == contents
             copies = [
                 path for path in (tmp_path / "cache").rglob("*") if path.is_file() and path.stat().st_size == 5000
             ]
             assert len(copies) >= 12, "nothing was cached: the test says nothing"
-            if deed is not None:
+            if operation is not None:
                 for path in copies:
-                    deed(path)
+                    operation(path)

@@ -1,4 +1,4 @@
-"""What users see of tasks that fail. SPDX-License-Identifier: Apache-2.0"""
+"""Failures of tasks as users see them. SPDX-License-Identifier: Apache-2.0"""
 
 import os
 import sys

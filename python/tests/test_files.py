@@ -1,4 +1,4 @@
-"""What files, names and directories do, on stores near and far. SPDX-License-Identifier: Apache-2.0"""
+"""Files, names and directories, on stores near and far. SPDX-License-Identifier: Apache-2.0"""
 
 import errno
 import os
@@ -43,9 +43,9 @@ def test_every_way_to_name_a_store_leads_to_it(fs, store, folder, monkeypatch):
 
 
 def test_a_url_of_another_store_is_refused(fs, directory_store, tmp_path):
-    for deed in (fs.exists, fs.cat, fs.open, fs.rm, lambda one: fs.pipe_file(one, b"")):
+    for operation in (fs.exists, fs.cat, fs.open, fs.rm, lambda one: fs.pipe_file(one, b"")):
         with pytest.raises(ValueError, match="another store"):
-            deed("thalweg:///another/store!/x")
+            operation("thalweg:///another/store!/x")
     link = tmp_path / "link"
     link.symlink_to(directory_store)
     assert thalweg.ThalwegFileSystem(directory_store).ls(f"thalweg://{link}!/") is not None
@@ -237,9 +237,9 @@ def test_errors_are_pythons_own(fs, folder):
         (ValueError, lambda: fs.info(f"{folder}/../x")),
         (ValueError, lambda: fs.open(f"{folder}/x", "q")),
     ]
-    for kind, deed in failures:
+    for kind, operation in failures:
         with pytest.raises(kind):
-            deed()
+            operation()
     with pytest.raises(OSError) as failed:
         fs.rmdir(f"{folder}/d")
     assert failed.value.errno == errno.ENOTEMPTY

@@ -14,7 +14,7 @@ MAX_BYTES_A_TASK = 24
 
 
 def traced_bytes(run, tasks):
-    """What Python holds when so many more tasks have come and gone."""
+    """Bytes that Python holds when so many more tasks have come and gone."""
     assert sum(1 for _ in run.map(double, iter(range(tasks)))) == tasks
     gc.collect()
     return tracemalloc.get_traced_memory()[0]

@@ -1,4 +1,4 @@
-"""What tasks may do with their inputs, kept in a cache or not. SPDX-License-Identifier: Apache-2.0"""
+"""Tasks and their inputs, kept in a cache or not. SPDX-License-Identifier: Apache-2.0"""
 
 import fcntl
 

@@ -229,7 +229,7 @@ def test_a_module_that_is_reloaded_is_imported_anew_by_processes_for_tasks(tmp_p
     with Diffusion(workers=1, **folders) as run:
         edited = edit("def g(x): return x, 'first'")
         assert run.submit(edited.f, 3).result() == (3, "first")
-        # What tasks have changed since is no other code.
+        # Data that tasks have changed since is no other code.
         pid = run.submit(os.getpid).result()
         assert run.submit(edited.f, 4).result() == (4, "first") and run.submit(os.getpid).result() == pid
         if not is_journaled:

@@ -17,7 +17,7 @@ def names(request, fs, folder):
 def test_a_name_that_is_not_there_is_missing(fs, names):
     name, other = names
     assert not (fs.exists(name) or fs.isfile(name) or fs.isdir(name))
-    deeds = [
+    operations = [
         lambda: fs.rm_file(name),
         lambda: fs._rm(name),
         lambda: fs.info(name),
@@ -27,9 +27,9 @@ def test_a_name_that_is_not_there_is_missing(fs, names):
         lambda: fs.versions(name),
         lambda: fs.head(name),
     ]
-    for deed in deeds:
+    for operation in operations:
         with pytest.raises(FileNotFoundError):
-            deed()
+            operation()
     assert fs.find(name) == []
     assert fs.cat_file(other) == b"other"
 

@@ -1,4 +1,4 @@
-"""What a run says and does when it is used as it cannot be. SPDX-License-Identifier: Apache-2.0"""
+"""Errors of a run that is misused. SPDX-License-Identifier: Apache-2.0"""
 
 import asyncio
 import gc

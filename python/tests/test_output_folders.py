@@ -1,4 +1,4 @@
-"""What an output folder may replace: what the run wrote itself, and nothing else unless it is asked. On both back-ends.
+"""Content that an output folder may replace: what the run wrote itself, and nothing else unless it is asked. On both back-ends.
 SPDX-License-Identifier: Apache-2.0"""
 
 import os

@@ -252,7 +252,7 @@ def test_a_live_page_says_when_the_process_is_gone(browser):
     assert browser.evaluate("document.getElementById('status').className").split() == ["faint", "bad"]
     assert "of 3" in browser.evaluate("document.body.innerText"), "its last state stays"
     browser.open("about:blank")
-    # The browser itself notes each request that found nobody.
+    # The browser itself notes each request that found no server.
     assert all("ERR_" in one for one in browser.console)
     browser.console.clear()
 

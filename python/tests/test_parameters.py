@@ -1,4 +1,4 @@
-"""What cannot be meant is refused when it is said, and a worker that cannot work is told of.
+"""Senseless parameters are refused at once, and a worker that cannot work is reported.
 
 SPDX-License-Identifier: Apache-2.0
 """

@@ -122,7 +122,7 @@ def test_a_client_without_the_token_gets_nothing(source, make):
 
 
 def test_a_server_without_the_token_is_refused(source, make):
-    """A port that somebody else has taken over meanwhile."""
+    """A port that another server has taken over meanwhile."""
 
     def pretend(connection):
         connection.sendall(b"thalweg-peer 1\n" + bytes(32))
@@ -178,10 +178,10 @@ def ended(connection):
     return True
 
 
-def dying(connection, promised, sent):
+def dying(connection, announced, sent):
     admit(connection, "the run's token")
     receive_request(connection)
-    send_reply(connection, promised)
+    send_reply(connection, announced)
     connection.sendall(sent)
 
 
@@ -200,10 +200,10 @@ def test_a_peer_that_dies_midway_leaves_nothing(source, make, sent):
 def test_wrong_bytes_on_the_way_are_seen(source, make):
     cache = make("first")
     digest = make("second").bring(item_of(source, 1), "store", keep=True).digest
-    for promised in (digest, None):
+    for announced in (digest, None):
         with serving(lambda connection: dying(connection, Reply(SIZE, digest, None), b"x" * SIZE)) as address:
             with pytest.raises(PeerFailed, match="digest"):
-                cache.bring(item_of(source, 1), address, keep=True, digest=promised)
+                cache.bring(item_of(source, 1), address, keep=True, digest=announced)
     assert not partial_files_of(cache) and cache.held_bytes() == 0
 
 
@@ -249,7 +249,7 @@ def test_a_forked_child_asks_over_connections_of_its_own(source, pair):
 
 
 class Time:
-    """A clock that goes on only when somebody sleeps."""
+    """A clock that goes on only when a thread sleeps."""
 
     def __init__(self):
         self.now = 100.0
@@ -315,7 +315,7 @@ def test_introductions_that_are_said_again_are_refused():
 
 
 class serving:
-    """A peer that does what it is told with its first connection, and is gone."""
+    """A peer with a scripted first connection, and is gone."""
 
     def __init__(self, converse):
         self.socket = socket.create_server(("127.0.0.1", 0))

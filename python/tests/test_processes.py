@@ -88,10 +88,10 @@ def test_a_node_that_dies_is_an_error_that_names_it(tmp_path):
     fs = thalweg.ThalwegFileSystem(node.address)
     fs.pipe_file("x", b"1")
     node.kill()
-    # The first waits for it to come back; then nobody waits any more.
-    for deed in (lambda: fs.cat_file("x"), lambda: fs.exists("x"), lambda: fs.pipe_file("y", b"2")):
+    # The first waits for it to come back; then no call waits any more.
+    for operation in (lambda: fs.cat_file("x"), lambda: fs.exists("x"), lambda: fs.pipe_file("y", b"2")):
         with pytest.raises(ConnectionError, match=node.address.removeprefix("thalweg://")):
-            deed()
+            operation()
     again = Node(str(tmp_path / "store"), node.address)
     assert fs.cat_file("x") == b"1" and not fs.exists("y")
     close_all()

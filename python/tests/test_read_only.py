@@ -8,7 +8,7 @@ import pytest
 
 import thalweg
 
-DEEDS = {
+OPERATIONS = {
     "pipe": "fs.pipe_file('z', b'1')",
     "open": "file = fs.open('z', 'wb'); file.write(b'1'); file.close()",
     "open_only": "fs.open('z', 'wb')",
@@ -22,7 +22,7 @@ DEEDS = {
 SCRIPT = """
 import os, sys, fsspec.implementations.local, thalweg
 if os.geteuid() == 0:
-    # Who may write anywhere, and has the interpreter where others may not read it.
+    # Root may write anywhere, and has the interpreter where others may not read it.
     os.setgroups([]), os.setgid(65534), os.setuid(65534)
 fs = thalweg.ThalwegFileSystem(sys.argv[1])
 assert fs.cat_file("n") == b"n"
@@ -60,9 +60,9 @@ def read_only(tmp_path):
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-@pytest.mark.parametrize("deed", DEEDS)
-def test_writing_says_that_it_can_only_be_read(read_only, deed):
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_writing_says_that_it_can_only_be_read(read_only, operation):
     ran = subprocess.run(
-        [sys.executable, "-c", SCRIPT, read_only, DEEDS[deed]], capture_output=True, text=True, cwd="/"
+        [sys.executable, "-c", SCRIPT, read_only, OPERATIONS[operation]], capture_output=True, text=True, cwd="/"
     )
     assert ran.stdout.split() == ["OSError", str(errno.EROFS)], ran.stdout + ran.stderr

@@ -54,9 +54,9 @@ def test_a_store_that_is_removed_is_missing(place):
     fs = thalweg.ThalwegFileSystem(place)
     fs.pipe_file("x", b"content")
     remove(place)
-    for deed in (lambda: fs.pipe_file("y", b""), lambda: fs.find(""), lambda: fs.cat_file("x")):
+    for operation in (lambda: fs.pipe_file("y", b""), lambda: fs.find(""), lambda: fs.cat_file("x")):
         with pytest.raises(FileNotFoundError, match="thalweg init"):
-            deed()
+            operation()
     thalweg.create(place)
     assert fs.find("") == []
 
@@ -108,9 +108,9 @@ def test_another_store_at_the_address_of_a_node_is_begun_with_after_one_error(tm
         assert fs.find("") == []
         fs.pipe_file("z", b"content")
         assert fs.find("") == ["z"]
-        for file, deed in [(reading, reading.read), (writing, writing.close)]:
+        for file, operation in [(reading, reading.read), (writing, writing.close)]:
             with pytest.raises(OSError) as failed:
-                deed()
+                operation()
             assert failed.value.errno == errno.ESTALE, file
     finally:
         close_all()

@@ -1,4 +1,4 @@
-"""What a run leaves to be looked at: events, report, live page, progress bar. SPDX-License-Identifier: Apache-2.0"""
+"""Reports of a run: events, report, live page, progress bar. SPDX-License-Identifier: Apache-2.0"""
 
 import html.parser
 import http.client
@@ -35,7 +35,7 @@ from thalweg.diffusion.report.units import format_amount, format_seconds
 TRACE = 'Traceback (most recent call last):\n  File "x.py", line 3, in <module>\nValueError: <script>alert(1)</script>'
 
 
-def tell(events):
+def record_events(events):
     """A small run: two workers of two slots, one of which goes; a failure that is repeated, one that is not."""
     events.run(began=1_700_000_000.0, policy="thalweg", cache_bytes=10**9)
     events.submitted(0, 5)
@@ -53,7 +53,7 @@ def tell(events):
 @pytest.fixture
 def run_folder(tmp_path):
     events = Events(tmp_path / "run")
-    tell(events)
+    record_events(events)
     events.close()
     return tmp_path / "run"
 
@@ -416,7 +416,7 @@ def page():
 def test_the_live_page_shows_the_run_so_far(page):
     assert page.address.startswith("http://127.0.0.1:")
     assert "Tasks done0of 0" in looked_at(asked(page.address)).text
-    tell(Events(None, [page.listen]))
+    record_events(Events(None, [page.listen]))
     text = asked(page.address)
     assert "Tasks done2of 5" in looked_at(text).text and 'http-equiv="refresh"' not in text
 
@@ -434,7 +434,7 @@ def test_the_live_page_gives_what_changed_and_says_when_the_run_has_ended(page):
     second = json.loads(asked(f"{page.address}state?since={first['version']}"))
     assert second["version"] > first["version"] and "fetches" not in second["parts"], "that did not change"
     events.done(2, "a", 2, 1, "f", 1.0, 0.0, [])
-    # Who asks meanwhile hears of the end at once.
+    # A request meanwhile gets the end at once.
     answers = []
     asking = threading.Thread(target=lambda: answers.append(asked(f"{page.address}state?since=99")))
     asking.start()
@@ -498,6 +498,6 @@ def test_a_progress_bar_says_how_far_and_how_long():
 def test_a_progress_bar_is_silent_in_a_pipe():
     stream = io.StringIO()
     progress = Progress(stream)
-    tell(Events(None, [progress.listen]))
+    record_events(Events(None, [progress.listen]))
     progress.close()
     assert stream.getvalue() == ""

@@ -32,11 +32,11 @@ class Watched(Play):
         collect = self.coordinator.collect
 
         def collected(now_s):
-            told, updates = collect(now_s)
+            orders, updates = collect(now_s)
             for one in updates:
                 if isinstance(one, Event):
                     getattr(self.events, one.kind)(**one.arguments)
-            return told, updates
+            return orders, updates
 
         self.coordinator.collect = collected
 

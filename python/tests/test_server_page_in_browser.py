@@ -86,7 +86,7 @@ def test_a_nodes_page_shows_what_applications_store_while_they_do(browser, node,
     browser.wait_for("document.getElementById('status').textContent.startsWith('It has not answered since')")
     assert row(browser, "climate")["written"] == "8.0 MiB", "its last state stays"
     browser.open("about:blank")
-    # The browser itself notes each request that nobody answered.
+    # The browser itself notes each request without an answer.
     assert all("ERR_" in one for one in browser.console)
     browser.console.clear()
 

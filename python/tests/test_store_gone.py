@@ -86,7 +86,7 @@ def test_tasks_fail_when_their_store_stays_gone_and_others_run(begin, store, way
                 assert isinstance(result.error, StoreGone)
                 assert store.url(result.index) in str(result.error) and "run_folder" in str(result.error)
         store.there()
-        # That nobody is there is believed for some seconds.
+        # A store found gone is taken for gone for some seconds.
         end = time.monotonic() + 30
         while isinstance((future := run.submit(content, File(store.url(59)))).exception(), StoreGone):
             assert time.monotonic() < end

@@ -1,4 +1,4 @@
-"""What is submitted, when, and as what it reaches the function. SPDX-License-Identifier: Apache-2.0"""
+"""Submission: order, time, and the form in which arguments reach the function. SPDX-License-Identifier: Apache-2.0"""
 
 import asyncio
 import collections
@@ -360,7 +360,7 @@ def test_what_a_slow_iterator_gave_does_not_wait_for_what_it_will_give(run):
 
 
 def endless(notes):
-    """Also when nobody asks for the next: then it does not return."""
+    """Also when the next is not asked for: then it does not return."""
     for number in itertools.count():
         if number == 300:
             threading.Event().wait()
@@ -515,7 +515,7 @@ def test_a_run_that_nobody_has_any_more_ends(tmp_path):
     while not inner.is_closed and time.monotonic() < end:
         time.sleep(0.05)
     assert inner.is_closed
-    # As long as somebody waits for something, it goes on.
+    # As long as a caller waits for something, it goes on.
     assert sorted(result.value for result in Diffusion(workers=1, cache_folder=tmp_path).map(double, [1, 2])) == [2, 4]
     assert Diffusion(workers=1, cache_folder=tmp_path).submit(double, 4).result() == 8
 

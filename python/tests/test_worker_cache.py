@@ -107,7 +107,7 @@ def test_what_is_pinned_stays_and_what_finds_no_room_is_not_kept(source, tmp_pat
     for one in held:
         cache.release(one)
     assert cache.contents() == [] and cache.held_bytes() == 0 and not files_of(cache)
-    assert cache.lost() == [], "it was told to"
+    assert cache.lost() == [], "it was ordered to"
     assert other.bring(item_of(source, 3), "store", keep=True).kept
 
 
@@ -119,7 +119,7 @@ def test_an_old_copy_in_use_is_not_given_out_once_the_file_was_written_anew(sour
     cache.evict([item.key])
     assert not cache.is_current(old) and cache.pin_again(item) is None and cache.pin(item) is None
     assert brought(cache, item, keep) == b"new" and brought(cache, item) == b"new"
-    assert Path(old.path).read_bytes() == content_of(1), "whoever has it keeps it"
+    assert Path(old.path).read_bytes() == content_of(1), "its user keeps it"
     cache.release(old)
     assert read_pinned(cache, item) == b"new" and cache.lost() == []
     assert [path.read_bytes() for path in files_of(cache)] == [b"new"] and not partial_files_of(cache)
@@ -361,7 +361,7 @@ def test_what_a_task_wrote_is_adopted(source, cache, tmp_path):
     (tmp_path / "later").write_bytes(b"later")
     cache.adopt(later, tmp_path / "later")
     assert read_pinned(cache, later) == b"later", "before it is in the store"
-    # Whoever writes to it after all has not changed a copy.
+    # A write to it after all has not changed a copy.
     (tmp_path / "later").write_bytes(b"wrong")
     assert cache.pin(later) is None
 
@@ -370,11 +370,11 @@ def test_deeds_at_random_agree_with_a_dictionary(tmp_path):
     seed = random.randrange(1 << 32)
     print("seed", seed)
     for round in range(6):
-        Deeds(tmp_path / str(round), random.Random(f"{seed} {round}")).run(120)
+        RandomOperations(tmp_path / str(round), random.Random(f"{seed} {round}")).run(120)
 
 
-class Deeds:
-    """What is kept is known but for evictions that the cache tells of itself; what is read is always right."""
+class RandomOperations:
+    """What is kept is known but for evictions that the cache reports itself; what is read is always right."""
 
     ITEMS, ROOM = 14, 6
 
@@ -389,8 +389,10 @@ class Deeds:
 
     def run(self, count):
         for _ in range(count):
-            deed = self.dice.choice([self.bring, self.bring, self.bring, self.pin, self.unpin, self.evict, self.harm])
-            deed(self.dice.randrange(self.ITEMS))
+            operation = self.dice.choice(
+                [self.bring, self.bring, self.bring, self.pin, self.unpin, self.evict, self.harm]
+            )
+            operation(self.dice.randrange(self.ITEMS))
             if self.dice.random() < 0.03:
                 self.restart()
             self.compare()

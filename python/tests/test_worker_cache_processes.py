@@ -132,5 +132,5 @@ def test_a_forked_child_lets_go_of_nothing_of_its_parents(source, tmp_path):
     assert Path(held.path).read_bytes() == content_of(1) and Path(temporary.path).read_bytes() == content_of(2)
     cache.release(held)
     cache.release(temporary)
-    assert [one.item for one in cache.contents()] == [item_of(source, 3)], "the child told it to go"
+    assert [one.item for one in cache.contents()] == [item_of(source, 3)], "the child evicted it"
     cache.close()

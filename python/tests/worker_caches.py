@@ -50,7 +50,7 @@ def read_pinned(cache, item):
 
 
 def brought(cache, item, keep=True):
-    """What a task that needs it reads."""
+    """The bytes that a task reads of it."""
     arrival = cache.bring(item, "store", keep=keep, pin=True)
     try:
         return Path(arrival.path).read_bytes()

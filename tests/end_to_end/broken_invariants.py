@@ -1,4 +1,4 @@
-"""What cannot be happens: a node and a gate end at once, so that their supervisor starts them again."""
+"""Broken invariants: a node and a gate end at once, so that their supervisor starts them again."""
 
 import signal
 

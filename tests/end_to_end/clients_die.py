@@ -74,7 +74,7 @@ def a_killed_program_leaves_no_version_but_what_it_synced(scene, which):
         first = Steps(scene, mpi, path, 1)
         store.run(first.command)
         steps = killed_run(scene, store, mpi, victim, path)
-        check(len(store.stat(path)["versions"]) == 1, "a version appeared that nobody committed")
+        check(len(store.stat(path)["versions"]) == 1, "a version appeared without a commit")
         first.check_content(store.get(path, f"head-{path}"))
         check_recovery(scene, store, steps, path)
         store.verify()
@@ -123,7 +123,7 @@ def a_session_is_interrupted_when_its_client_dies_and_the_nodes_live_on(scene):
 
 
 @test(each=MPIS)
-def what_close_returned_for_is_a_version_whoever_dies(scene, mpi):
+def a_file_whose_close_returned_is_a_version_after_any_death(scene, mpi):
     store = Store(scene)
     steps = Steps(scene, mpi, "steps", 3, stay_ms=STAY_MS)
     job = scene.start(store.run_command(steps.command))

@@ -1,4 +1,4 @@
-"""Collection beside everything else: containers are rewritten again and again, and nobody loses anything by it."""
+"""Collection beside everything else: containers are rewritten again and again, and no data are lost by it."""
 
 import random
 import shutil
@@ -59,10 +59,10 @@ class Owner:
         fetched = self.store.get(self.name, f"fetched-{self.name}")
         for path in self.folder.iterdir():
             check((fetched / path.name).read_bytes() == path.read_bytes(), f"{self.name}/{path.name} differs")
-        deed = self.dice.random()
-        if deed < 0.3:
+        draw = self.dice.random()
+        if draw < 0.3:
             self.local.command("rm", "-r", self.local.at(self.name))
-        elif deed < 0.8:
+        elif draw < 0.8:
             self.local.command("forget", "--keep", "last=1", self.local.at(self.name))
 
 

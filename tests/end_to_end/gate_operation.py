@@ -1,4 +1,4 @@
-"""What an administrator does with a gate: checks its file, has it read again, looks at what it does."""
+"""Operating a gate: its file is checked and read again, its state watched."""
 
 import json
 import signal
@@ -34,7 +34,7 @@ def said(gate):
 
 
 @test
-def a_gate_reads_its_file_again_when_it_is_told_to_and_says_what_is_wrong_with_it(scene):
+def a_gate_reads_its_file_again_on_request_and_says_what_is_wrong_with_it(scene):
     gate, _ = stand(scene)
     gate.process.send_signal(signal.SIGHUP)
     scene.until(lambda: "gate.toml: read again" in said(gate), "the file to be read again, though it is as it was")
@@ -42,8 +42,8 @@ def a_gate_reads_its_file_again_when_it_is_told_to_and_says_what_is_wrong_with_i
     scene.until(lambda: "the configuration stays as it was" in said(gate), "the mistake to be said")
     check(f"{gate.path}:11: application.wieght: unknown key; did you mean `weight`?" in said(gate), said(gate))
     gate.is_running()
-    told = scene.run([THALWEG, "gate", "--config", gate.path, "--check"], code=1, stderr=-2)
-    check(told.startswith(f"thalweg: {gate.path}:11: ") and told.count("\n") == 1, f"--check said {told!r}")
+    printed = scene.run([THALWEG, "gate", "--config", gate.path, "--check"], code=1, stderr=-2)
+    check(printed.startswith(f"thalweg: {gate.path}:11: ") and printed.count("\n") == 1, f"--check said {printed!r}")
     gate.process.terminate()
     check(gate.process.wait(timeout=10) == 0, f"it ended with {gate.process.returncode}")
 
@@ -73,5 +73,5 @@ def top_shows_who_shares_once_or_as_json(scene):
     check([application["name"] for application in status["applications"]] == ["climate", "other"], f"{status}")
     gate.kill()
     for address, code, why in ((metrics, 1, "`metrics` in the gate's file"), ("nonsense", 2, "HOST:PORT is needed")):
-        told = scene.run([THALWEG, "gate", "top", address, "--once"], code=code, stderr=-2)
-        check(address in told and why in told and told.count("\n") == 1, f"top {address} said {told!r}")
+        printed = scene.run([THALWEG, "gate", "top", address, "--once"], code=code, stderr=-2)
+        check(address in printed and why in printed and printed.count("\n") == 1, f"top {address} said {printed!r}")

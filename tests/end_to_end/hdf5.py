@@ -17,4 +17,4 @@ def hdf5_tools_find_the_same_in_our_file_and_in_a_plain_one(scene, mpi):
     scene.run(["h5diff", "-v", plain / "test-hdf5.h5", fetched / "test-hdf5.h5"])
     dumps = [scene.run(["h5dump", "test-hdf5.h5"], cwd=folder) for folder in (plain, fetched)]
     check("DATASET \"chunks\"" in dumps[0], "h5dump does not show the dataset")
-    check(dumps[0] == dumps[1], "h5dump tells the two files apart")
+    check(dumps[0] == dumps[1], "h5dump finds the two files different")

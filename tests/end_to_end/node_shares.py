@@ -70,7 +70,7 @@ def jobs_and_puts_of_all_weights_end_well_together(scene, mpi):
     local = Store(scene)
     node = node_with_slow_disk(local, *WEIGHTS, mb_s=20)
     store = local.through(node)
-    sources = {name: new_file(scene, name, 20) for name in ("climate", "genome", "nobody")}
+    sources = {name: new_file(scene, name, 20) for name in ("climate", "genome", "unnamed")}
     running = {name: start_put(scene, store, source, name) for name, source in sources.items()}
     jobs = {f"{reduce}-{name}": (name, reduce) for name in ("climate", "genome") for reduce in ("node", "client")}
     steps = {path: Steps(scene, mpi, path, 20) for path in jobs}

@@ -1,4 +1,4 @@
-"""kill -9 of nodes while programs write through them: clients send again what was not durable, and nobody notices."""
+"""kill -9 of nodes while programs write through them: clients send again what was not durable, and no program notices."""
 
 import time
 

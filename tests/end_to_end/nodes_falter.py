@@ -14,7 +14,7 @@ from stage.store import Node, Store
 # Leases last 30 s.
 LONG_FREEZE_SECONDS = 33
 STEPS = 8
-# What a job may take from the moment its node goes on, or fails, to its end.
+# Time a job may take from the moment its node goes on, or fails, to its end.
 ENDING_SECONDS = 45
 DISK_MIB = 64
 LEFT_BYTES = 3 << 20
@@ -97,7 +97,7 @@ def run_ends_although_someone_has_stopped_its_own_node(scene):
     (node,) = children(job.pid, "node")
     processes.kill(node, signal.SIGSTOP)
     scene.until(lambda: job.poll() is not None, "the job's end", 30)
-    # What the job left open could not be asked of it.
+    # Files the job left open could not be asked of it.
     check(job.returncode == 1, f"run ended with {job.returncode}")
     store.verify()
 

@@ -13,14 +13,14 @@ bash -c 'test -r SD:/folder/there && test ! -x SD:/folder/there && echo readable
 stat SD:/folder/nowhere; stat SD:/folder/there/below; unlink SD:/folder/there && echo removed
 bash -c 'test -e SD:/folder/there || echo gone'; true
 """
-TOLD = ["5 regular file 644", "3", "readable", "removed", "gone"]
+EXPECTED = ["5 regular file 644", "3", "readable", "removed", "gone"]
 
 
 @test(each=MPIS)
 def fortran_inquires_about_stored_files(scene, mpi):
     store = Store(scene)
     command = launch(mpi, 2, door_program(mpi, "inquire"), "SD:/test-", scene.new_folder("plain"))
-    check(" No Errors" in store.run(command, options=OPTIONS), "INQUIRE told something else")
+    check(" No Errors" in store.run(command, options=OPTIONS), "INQUIRE answered something else")
     check(store.sessions() == [], "sessions were left open")
     store.verify()
 
@@ -33,7 +33,7 @@ def commands_look_for_and_remove_stored_files(scene):
     store.command("put", scene.folder / "there", store.at("folder/there"))
     script = SCRIPT.replace("plain", str(scene.folder / "plain")).replace("test -f", "/usr/bin/test -f")
     printed = store.run(["bash", "-c", script], options=OPTIONS).splitlines()
-    check([line for line in printed if line != "found"] == TOLD, f"told {printed}")
+    check([line for line in printed if line != "found"] == EXPECTED, f"printed {printed}")
     check("found" in printed, "a test for a regular file failed")
     check("folder/there" not in store.listing(), "unlink left the file")
 
@@ -42,4 +42,4 @@ def commands_look_for_and_remove_stored_files(scene):
 def without_the_option_names_are_unknown(scene):
     store = Store(scene)
     printed = store.run(["bash", "-c", "test -e SD:/there; echo $?"])
-    check(printed.split() == ["1"], f"told {printed}")
+    check(printed.split() == ["1"], f"printed {printed}")

@@ -1,4 +1,4 @@
-"""What becomes of pieces on their way: they meet in segments, and equal segments are sent and stored once."""
+"""Pieces on their way meet in segments, and equal segments are sent and stored once."""
 
 from stage.building import MPIS, door_program, own_program
 from stage.link import Link

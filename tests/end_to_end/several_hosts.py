@@ -1,4 +1,4 @@
-"""Jobs on several hosts without Slurm: `thalweg run` before mpirun, which is told the hosts, or a job script in PBS."""
+"""Jobs on several hosts without Slurm: `thalweg run` before mpirun, which gets the hosts, or a job script in PBS."""
 
 from stage.building import MPIS, own_program
 from stage.cluster import Cluster
@@ -17,7 +17,7 @@ def launcher(cluster, mpi):
 
 
 @test(each=MPIS, seconds=120)
-def ranks_on_the_hosts_that_mpirun_is_told_share_a_file(scene, mpi):
+def ranks_on_the_hosts_given_to_mpirun_share_a_file(scene, mpi):
     store, cluster = Store(scene), Cluster(scene)
     job = [*launcher(cluster, mpi), "--host", "n1,n2", "-n", "2", own_program("same_data", mpi), "SD:/shared", "100000"]
     said = cluster.run(["thalweg", "run", "--store", store.folder, "--", *job], host="n1")

@@ -52,7 +52,7 @@ def a_figure_is_well_formed_svg_with_four_panels(scene):
     scene.run([THALWEG, "simulate", "monotonic", "--tasks", "5000", "--figure", path])
     texts = [element.text for element in xml.etree.ElementTree.parse(path).iter() if element.tag.endswith("text")]
     for title in ("Throughput in Gb/s", "Tasks that wait", "Nodes and busy CPUs", "Where input was found, in %"):
-        check(title in texts, f"the figure lacks {title!r}")
+        check(title in texts, f"the figure misses {title!r}")
 
 
 @test

@@ -1,4 +1,4 @@
-"""Who may read a store, and what is left of it when the power fails after `init`."""
+"""Access to a store by other users, and the state of it after a power failure that follows `init`."""
 
 import grp
 import os
@@ -7,10 +7,10 @@ from stage.building import THALWEG, preload
 from stage.registry import check, test
 from stage.store import Store
 
-NOBODY = ["setpriv", "--reuid=nobody", "--regid=nogroup"]
-STRANGER = [*NOBODY, "--clear-groups"]
+OTHER_USER = ["setpriv", "--reuid=nobody", "--regid=nogroup"]
+STRANGER = [*OTHER_USER, "--clear-groups"]
 GROUP = "adm"
-MEMBER = [*NOBODY, f"--groups={GROUP}"]
+MEMBER = [*OTHER_USER, f"--groups={GROUP}"]
 
 
 def let_others_pass(scene):

@@ -132,7 +132,7 @@ def another_user_reads_while_commits_and_collections_go_on(scene):
     for name in ("a", "d/b"):
         check(store.get(name, "old").read_bytes() == content, name)
     for turn in range(8):
-        # Nobody has the catalog open between these commands: the reader has no index of the log to share.
+        # No process has the catalog open between these commands: the reader has no index of the log to share.
         old.write_bytes(scene.dice.randbytes(200_000))
         puts = ["sh", "-euc", 'for i in 1 2 3 4; do "$@"; done', "sh", THALWEG, "put", old, store.at("c")]
         writer = scene.start(puts)
@@ -149,7 +149,7 @@ def another_user_reads_while_commits_and_collections_go_on(scene):
 
 
 @test
-def a_reader_without_a_lease_is_told_when_its_data_is_collected(scene):
+def a_reader_without_a_lease_gets_an_error_when_its_data_is_collected(scene):
     let_others_pass(scene)
     store, _ = filled(scene)
     large = scene.folder / "large"

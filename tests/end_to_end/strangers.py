@@ -10,12 +10,12 @@ from stage.registry import check, test
 from stage.store import Store
 
 FRAME_START = b"TWGF"
-OTHER_RELEASE = FRAME_START + bytes([255]) + b" and nobody knows what comes after"
+OTHER_RELEASE = FRAME_START + bytes([255]) + b" and unknown bytes come after"
 HTTP = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
 
 
 class Stranger:
-    """Says the same to everybody, and listens."""
+    """Sends the same to every client, and listens."""
 
     def __init__(self, scene, says):
         self.says, self.open = says, []
@@ -35,7 +35,7 @@ class Stranger:
 
 
 def refusal(scene, stranger, command=None, **settings):
-    """What a command says of this server, on its one line."""
+    """The one line that a command prints about this server."""
     words = command or [THALWEG, "ls", f"thalweg://{stranger.address}::"]
     process = scene.start(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **settings)
     said = scene.wait_for(process).decode()

@@ -1,4 +1,4 @@
-"""TLS and a shared secret together: programs, and commands on a node's address. Whoever lacks either gets nothing."""
+"""TLS and a shared secret together: programs, and commands on a node's address. A client without either gets nothing."""
 
 import subprocess
 
@@ -34,7 +34,7 @@ class Guarded:
         return variables
 
 
-# What a client lacks or has wrong, and what it is told.
+# Missing or wrong settings of a client, and its error.
 WRONG = [
     ({"ca": None}, "TLS"),
     ({"ca": "other"}, "certificate"),
@@ -51,11 +51,11 @@ def a_program_writes_over_tls_with_a_secret(scene, case):
     command = guarded.store.run_command(steps.command, [guarded.node], ["--reduce", reduce])
     scene.run(command, variables=guarded.credentials())
     steps.check_content(guarded.store.get("steps", "fetched"))
-    for wrong, told in WRONG:
+    for wrong, error in WRONG:
         job = scene.start(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, variables=guarded.credentials(**wrong))
         said = scene.wait_for(job).decode()
         check(job.returncode not in (0, None), f"a program with {wrong} ended with {job.returncode}")
-        check(told in said, f"a program with {wrong} was told {said[:500]}")
+        check(error in said, f"a program with {wrong} got {said[:500]}")
     guarded.node.stop()
     guarded.store.verify()
 
@@ -73,7 +73,7 @@ def commands_work_over_tls_with_a_secret(scene):
     check(listed.count("file-") == 20, f"ls shows {listed}")
     scene.run([THALWEG, "get", f"{place}source", scene.folder / "fetched"], variables=right)
     trees.check_equal(source, scene.folder / "fetched")
-    for wrong, told in WRONG:
+    for wrong, error in WRONG:
         for verb in (["ls", place], ["get", f"{place}source", scene.folder / "stolen"], ["put", source, place], ["rm", "-r", f"{place}source"]):
             command = [THALWEG, *verb]
             process = scene.start(
@@ -81,6 +81,6 @@ def commands_work_over_tls_with_a_secret(scene):
             )
             said = scene.wait_for(process).decode()
             check(process.returncode == 1, f"{verb[0]} with {wrong} ended with {process.returncode}")
-            check(told in said, f"{verb[0]} with {wrong} was told {said[:500]}")
+            check(error in said, f"{verb[0]} with {wrong} got {said[:500]}")
     check(not (scene.folder / "stolen").exists(), "something was fetched")
     guarded.node.stop()

@@ -1,4 +1,4 @@
-"""Everybody at once on one store: puts, an MPI job, removals and the collector."""
+"""All at once on one store: puts, an MPI job, removals and the collector."""
 
 from stage import trees
 from stage.building import MPIS, THALWEG
@@ -41,7 +41,7 @@ def two_puts_a_job_and_the_collector_share_a_store(scene, mpi):
         puts = [scene.start([THALWEG, "put", "--quiet", tree, store.at()]) for tree in [*trees_put, gone]]
         all_end_well(scene, [scene.start(store.run_command(job.command)), *puts])
         job.check_content(store.get(f"steps-{round}", f"steps-{round}"))
-        # What the collector shall free, amid segments that others share.
+        # Segments for the collector to free, amid segments that others share.
         all_end_well(scene, [scene.start([THALWEG, "rm", "-r", store.at("gone")])])
         if round % 2:
             store.command("forget", store.at(), "--keep", "last=1")

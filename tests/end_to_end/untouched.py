@@ -97,4 +97,4 @@ def a_job_ends_with_its_run_however_that_ends(scene):
     process = scene.start(store.run_command(["bash", "-c", script]))
     scene.until(began.exists, "the job to begin")
     process.kill()
-    scene.until(ended.exists, "the job to be told to end")
+    scene.until(ended.exists, "the job to get the signal to end")

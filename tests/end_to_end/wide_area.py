@@ -1,4 +1,4 @@
-"""The test bed of slow and far links (bench/wan): that it is what it says. What travels over it is tested elsewhere."""
+"""The test bed of slow and far links (bench/wan): its delays and rates. Traffic over it is tested elsewhere."""
 
 import json
 import sys
@@ -63,7 +63,7 @@ def an_emulated_link_has_the_delay_the_rate_and_the_loss_that_it_was_given(scene
 
 
 @test
-def a_machine_without_emulated_links_is_told_from_a_command_that_failed(scene):
+def a_machine_without_emulated_links_is_no_command_that_failed(scene):
     without = ["setpriv", "--bounding-set", "-sys_admin,-net_admin"]
     said = scene.run(["sh", "-c", 'exec "$@" 2>&1', "sh", *without, WAN, "--", "true"], code=77)
     check(len(said.splitlines()) == 1 and "CAP_NET_ADMIN" in said, f"it said {said!r}")

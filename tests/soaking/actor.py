@@ -21,7 +21,7 @@ class Actor:
         raise NotImplementedError
 
     def finish(self):
-        """What is left to check when all faults are over."""
+        """Checks left when all faults are over."""
 
     def start(self):
         self.thread.start()

@@ -1,4 +1,4 @@
-"""What each path may hold, by what was attempted and what was acknowledged.
+"""The content each path may hold, by what was attempted and what was acknowledged.
 
 A path has one writer. An attempt makes its content possible from then on; its acknowledgement makes every other content
 impossible. An attempt that failed or was killed leaves both possible until the next acknowledgement.

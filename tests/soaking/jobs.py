@@ -8,7 +8,7 @@ from stage.steps import Steps
 from .actor import Actor
 
 STEPS = 8
-# After this long a session that nobody holds counts as interrupted (leases last 30 s, dead clients 20 s).
+# After this long a session without a holder counts as interrupted (leases last 30 s, dead clients 20 s).
 INTERRUPTED_SECONDS = 75
 
 
@@ -39,7 +39,7 @@ class Jobs(Actor):
             self.demand(ended.code == 0 or ended.excused, f"rm of {path} {ended}")
 
     def finish(self):
-        """What a sync returned for is durable: it is committed, or can be recovered."""
+        """Data whose sync returned are durable: it is committed, or can be recovered."""
         for path, steps in self.unfinished:
             journal = steps.journal()
             if journal.synced:

@@ -55,7 +55,7 @@ class Putter(Actor):
         self.history.attempt(removal)
         ended = self.command("rm", self.store.at(path))
         self.expect_done(ended, "no such" in ended.text)
-        # What an attempt that was disturbed left behind is not known to be gone.
+        # Leftovers of a disturbed attempt are not known to be gone.
         if ended.code == 0:
             self.history.acknowledge(removal)
             del self.contents[path]

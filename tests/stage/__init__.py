@@ -1,1 +1,1 @@
-"""What the end-to-end tests stand on: a scene for each test, stores, nodes, links between them, and both MPIs."""
+"""The base of the end-to-end tests: a scene for each test, stores, nodes, links between them, and both MPIs."""

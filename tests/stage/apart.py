@@ -1,4 +1,4 @@
-"""Two networks with a link between them that can lose everything without a word, and addresses at which nobody answers."""
+"""Two networks with a link between them that can lose everything without a word, and addresses without an answer."""
 
 import os
 
@@ -40,9 +40,9 @@ class Apart:
         return self.scene.start(self.at(self.far, command), **settings)
 
     def swallow(self, begin=True):
-        """What is sent in either direction is lost, until it is called with False."""
+        """Packets in either direction are lost, until it is called with False."""
         for holder, device, other in ((self.near, "near", FAR), (self.far, "far", NEAR)):
-            # Packets for a link address that is nobody's are dropped by whoever gets them.
+            # Packets for an unused link address are dropped by their receivers.
             wrong = ["replace", other, "lladdr", "02:00:00:00:00:01", "nud", "permanent", "dev", device]
             self.scene.run(self.at(holder, ["ip", "neigh", *(wrong if begin else ["del", other, "dev", device])]))
 

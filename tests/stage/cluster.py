@@ -1,6 +1,6 @@
-"""Hosts of a test's own: `ctl`, on which nobody computes, and n1 and n2, each with a network of its own.
+"""Hosts of a test's own: `ctl`, on which no job computes, and n1 and n2, each with a network of its own.
 
-What stands for a host is a network namespace with an address, and a host name; the disk is everybody's, as a cluster's
+A host is a network namespace with an address, and a host name; the disk is shared by all, as a cluster's
 shared file system is.
 """
 
@@ -36,7 +36,7 @@ echo ready
 exec sleep infinity
 """
 
-# What mpirun is told to call instead of ssh: like that it passes no environment on.
+# The command that mpirun calls instead of ssh: like that it passes no environment on.
 SHELL = """#!/bin/sh
 while [ "${1#-}" != "$1" ]; do shift; done
 host=$1
@@ -61,7 +61,7 @@ class Cluster:
         scene.until(lambda: (folder / "said").read_bytes() == b"ready\n", "the cluster's network")
 
     def start(self, command, host="ctl", **settings):
-        """On the host that nobody computes on, unless said."""
+        """On the host without jobs, unless said."""
         words = ["nsenter", "--target", self.holder.pid, "--net", "--mount", "--uts"]
         if host != "ctl":
             named = ["unshare", "--uts", "sh", "-c", f'hostname {host}; exec "$@"', "sh"]

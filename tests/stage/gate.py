@@ -6,7 +6,7 @@ from .registry import check
 
 
 class Gate:
-    """`ports`: where it listens, fixed because clients are told beforehand. `start` runs its command, here or in a
+    """`ports`: where it listens, fixed because clients get it beforehand. `start` runs its command, here or in a
     namespace."""
 
     def __init__(self, scene, ports, configuration, name="gate", start=None, options=()):

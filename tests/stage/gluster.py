@@ -83,7 +83,7 @@ def answers(port):
 
 
 class Mount:
-    """What an application sees: the bricks behind these ports as one file system."""
+    """The view of an application: the bricks behind these ports as one file system."""
 
     def __init__(self, scene, name, ports):
         self.scene, self.folder = scene, scene.new_folder(name)

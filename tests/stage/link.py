@@ -62,7 +62,7 @@ class Link:
                 sink.sendall(piece)
             sink.shutdown(socket.SHUT_WR)
         except OSError:
-            pass  # one end broke; the other's end of the connection tells its peer
+            pass  # one end broke; the end of the other connection informs its peer
         finally:
             if counter == "sent_bytes":
                 return

@@ -48,5 +48,5 @@ class Namespace:
                 raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
     def answers(self, port):
-        """Whether somebody listens there."""
+        """Whether a server listens there."""
         return f":{port} " in self.run(["ss", "-Htln"])

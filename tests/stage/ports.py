@@ -1,4 +1,4 @@
-"""Ports for servers that have to be told theirs."""
+"""Ports for servers that need a fixed one."""
 
 import random
 import socket
@@ -10,7 +10,7 @@ EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def free_port():
-    """A port that nobody has and that the system gives to no connection before the server takes it."""
+    """A free port that the system gives to no connection before the server takes it."""
     first_ephemeral = int(EPHEMERAL.read_text().split()[0])
     for port in random.SystemRandom().sample(range(10_000, first_ephemeral), 100):
         try:

@@ -8,7 +8,7 @@ SECONDS = 60
 
 
 class Failure(Exception):
-    """What the test's sentence says does not hold."""
+    """The test's sentence does not hold."""
 
 
 @dataclass

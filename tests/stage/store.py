@@ -52,9 +52,9 @@ class Store:
 
     def verify(self, *options):
         """Everything can be read, and nothing is left under way."""
-        told = self.json("verify", self.folder, "--data", *options)
-        check(told["damages"] == [], f"verify found {told['damages']}")
-        return told
+        report = self.json("verify", self.folder, "--data", *options)
+        check(report["damages"] == [], f"verify found {report['damages']}")
+        return report
 
     def run_command(self, command, nodes=(), options=()):
         """`thalweg run` in front of a command, with these nodes, or with one of the job's own."""

@@ -8,7 +8,7 @@ from .registry import check
 
 
 def described(folder, with_attributes=True):
-    """What must be equal of each file, by its path below the folder."""
+    """The properties that must be equal of each file, by its path below the folder."""
     found = {}
     for parent, folders, files in os.walk(folder):
         for name in folders + files:

@@ -52,7 +52,7 @@ class Server:
         self.start()
 
     def start(self):
-        # Most S3 servers keep connections; this one has to be told.
+        # Most S3 servers keep connections; this one needs an option.
         address = ["--keep-alive", "--port", f"127.0.0.1:{self.port}"]
         words = [self.program, "--quiet", *address, "--iam-dir", self.users, "posix", self.folder]
         names = {"ROOT_ACCESS_KEY": ROOT[0], "ROOT_SECRET_KEY": ROOT[1]}

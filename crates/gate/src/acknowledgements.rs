@@ -18,8 +18,8 @@ const NEWS: usize = 16;
 /// Enables or disables the kernel's reports for this connection's later writes.
 pub(crate) fn ask_for(stream: &TcpStream, is_wanted: bool) -> io::Result<()> {
     // Without OPT_TSONLY what was written would come back with the time of its arrival.
-    let told = if is_wanted { libc::SOF_TIMESTAMPING_TX_ACK } else { 0 };
-    let kind = told | libc::SOF_TIMESTAMPING_OPT_TSONLY;
+    let requested = if is_wanted { libc::SOF_TIMESTAMPING_TX_ACK } else { 0 };
+    let kind = requested | libc::SOF_TIMESTAMPING_OPT_TSONLY;
     set_option(stream, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, kind)
 }
 
@@ -62,9 +62,9 @@ mod tests {
             }
         });
         let written = async {
-            let wire = Wire::telling(tokio::net::TcpStream::connect(address).await.expect("a listener"));
+            let wire = Wire::with_acknowledgements(tokio::net::TcpStream::connect(address).await.expect("a listener"));
             assert!(wire.reports_acknowledged());
-            wire.tell(true);
+            wire.report_acknowledgements(true);
             wire.write_all(&vec![7; BYTES]).await.expect("it takes all");
             while wire.unacknowledged() > 0 {
                 wire.acknowledges().await;

@@ -242,7 +242,7 @@ fn read_listens(top: &mut Section<'_>, path: &Path) -> Result<Vec<Listen>> {
     Ok(listens)
 }
 
-/// A key that would be ignored promises what it does not keep: an NFS listener with `tls` is not encrypted.
+/// An ignored key would mislead: an NFS listener with `tls` is not encrypted.
 fn refuse_keys_of_others(section: &Section<'_>, protocol: Protocol) -> Result<()> {
     let foreign = KEYS_OF_ONE_PROTOCOL.iter().find(|(key, owner, _)| *owner != protocol && section.has(key));
     let Some((key, _, name)) = foreign else { return Ok(()) };

@@ -217,7 +217,7 @@ pub struct Woken {
 }
 
 impl Woken {
-    /// The room was taken meanwhile: nobody else is to be woken for it.
+    /// The room was taken meanwhile: no other is to be woken for it.
     pub fn keep(mut self) {
         self.flow = None;
     }

@@ -103,7 +103,7 @@ impl Gate {
         }
     }
 
-    /// Tells the exchange and the metrics of all servers there are now.
+    /// Passes the present servers to the exchange and the metrics.
     fn observe(&self, config: &Config, bound: Bound, pending_bind: PendingBind) {
         let upstream = self.all_upstreams();
         let names: Vec<Rc<str>> = self.applications.all().iter().map(|one| one.name().clone()).collect();

@@ -62,7 +62,7 @@ pub fn run(path: &Path, ready: impl FnOnce(&[SocketAddr]), stop: impl Future<Out
 }
 
 /// Ready when the process receives SIGTERM or SIGINT.
-pub async fn told_to_end() {
+pub async fn termination_requested() {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {

@@ -55,7 +55,7 @@ impl Wire {
     }
 
     /// Makes a wire that reports what the other end has acknowledged, if the kernel can.
-    pub fn telling(stream: TcpStream) -> Wire {
+    pub fn with_acknowledgements(stream: TcpStream) -> Wire {
         let reports_acknowledged = acknowledgements::ask_for(&stream, false).is_ok();
         Wire::Plain { stream, least: Cell::new(1), reports_acknowledged }
     }
@@ -196,7 +196,7 @@ impl Wire {
     }
 
     /// Enables or disables reports on later writes: each report costs a wake-up.
-    pub fn tell(&self, is_wanted: bool) {
+    pub fn report_acknowledgements(&self, is_wanted: bool) {
         if let Wire::Plain { stream, reports_acknowledged: true, .. } = self {
             // The first request succeeded; if this one fails, the waiter waits a little longer.
             let _ = acknowledgements::ask_for(stream, is_wanted);

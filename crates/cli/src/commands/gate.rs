@@ -52,7 +52,7 @@ fn check(config: &Path, output: &Output) -> anyhow::Result<()> {
 fn serve(config: &Path, log: &LogArguments) -> anyhow::Result<()> {
     log::start(log, tracing::Level::INFO)?;
     panics::end_the_process();
-    let ended = gate::run(config, announce, gate::told_to_end());
+    let ended = gate::run(config, announce, gate::termination_requested());
     log::flush();
     Ok(ended?)
 }

@@ -136,5 +136,5 @@ fn keys_of_another_protocol_are_refused_and_so_is_a_gate_before_itself() {
 
 #[test]
 fn a_gate_without_listeners_is_refused() {
-    assert!(parsed("").expect_err("nobody to serve").contains("add a [[listen]]"));
+    assert!(parsed("").expect_err("no listener").contains("add a [[listen]]"));
 }

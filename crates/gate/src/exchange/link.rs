@@ -126,7 +126,7 @@ impl Link {
         };
         match heard {
             Ok(actions) => drop(self.perform(actions)),
-            Err(refusal) => self.tell(refusal, from),
+            Err(refusal) => self.note_refusal(refusal, from),
         }
     }
 
@@ -147,7 +147,7 @@ impl Link {
         packets
     }
 
-    fn tell(&self, refusal: Refusal, from: SocketAddr) {
+    fn note_refusal(&self, refusal: Refusal, from: SocketAddr) {
         let mut logged = self.logged.borrow_mut();
         if logged.get(&refusal).is_none_or(|last| last.elapsed() >= SILENCE) {
             logged.insert(refusal, Instant::now());

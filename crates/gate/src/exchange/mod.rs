@@ -164,7 +164,7 @@ impl Exchange {
             return;
         }
         let refresh = now.saturating_sub(self.last_refresh) >= KEEP_ALIVE;
-        let entries = self.report.tell(refresh);
+        let entries = self.report.take_entries(refresh);
         if refresh {
             self.last_refresh = now;
         }

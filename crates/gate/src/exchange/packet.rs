@@ -163,7 +163,7 @@ fn check(signed: &[u8], tag: Option<&[u8]>, key: Option<&Key>) -> Result<(), Ref
     }
 }
 
-/// Compares without telling by the time it takes where the first difference is.
+/// Compares in constant time: the time taken does not reveal where the first difference is.
 fn same(left: &[u8], right: &[u8]) -> bool {
     left.len() == right.len() && left.iter().zip(right).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }

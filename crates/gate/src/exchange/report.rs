@@ -64,8 +64,8 @@ impl Report {
     }
 
     /// Returns all changed entries, and marks them sent; with `refresh` the last packet is filled up with earlier ones.
-    pub fn tell(&mut self, refresh: bool) -> Vec<Entry> {
-        let mut entries: Vec<Entry> = self.totals.iter_mut().filter_map(Total::tell_news).collect();
+    pub fn take_entries(&mut self, refresh: bool) -> Vec<Entry> {
+        let mut entries: Vec<Entry> = self.totals.iter_mut().filter_map(Total::take_entry).collect();
         if refresh {
             let room = entries.len().next_multiple_of(MAX_ENTRIES).max(MAX_ENTRIES) - entries.len();
             self.repeat(room, &mut entries);
@@ -75,7 +75,7 @@ impl Report {
 
     /// Repeats each total at most once, round robin.
     fn repeat(&mut self, room: usize, entries: &mut Vec<Entry>) {
-        let told_now: Vec<NameHash> = entries.iter().map(|entry| entry.application).collect();
+        let taken_now: Vec<NameHash> = entries.iter().map(|entry| entry.application).collect();
         let (count, begin) = (self.totals.len(), self.grant);
         let room = entries.len() + room;
         for step in 0..count {
@@ -84,7 +84,7 @@ impl Report {
             }
             self.grant = (begin + step + 1) % count;
             let total = &mut self.totals[(begin + step) % count];
-            if total.repeats > 0 && !told_now.contains(&total.application) {
+            if total.repeats > 0 && !taken_now.contains(&total.application) {
                 total.repeats -= 1;
                 entries.push(total.entry());
             }
@@ -108,7 +108,7 @@ impl Total {
         self.is_news = true;
     }
 
-    fn tell_news(&mut self) -> Option<Entry> {
+    fn take_entry(&mut self) -> Option<Entry> {
         let was_news = std::mem::take(&mut self.is_news);
         if was_news {
             self.repeats = REPEATS;
@@ -134,10 +134,10 @@ mod tests {
         let mut report = Report::default();
         assert_eq!(report.observe(&"left".into(), &charged(&[("a", 10), ("b", 0)])), charged(&[("a", 10)]));
         assert_eq!(report.observe(&"right".into(), &charged(&[("a", 5)])), charged(&[("a", 5)]));
-        assert_eq!(report.tell(false), [Entry { application: NameHash::of("a"), charged_bytes: 15 }]);
+        assert_eq!(report.take_entries(false), [Entry { application: NameHash::of("a"), charged_bytes: 15 }]);
         assert!(!report.has_news());
         assert_eq!(report.observe(&"left".into(), &charged(&[("a", 12)])), charged(&[("a", 2)]));
-        assert_eq!(report.tell(false), [Entry { application: NameHash::of("a"), charged_bytes: 17 }]);
+        assert_eq!(report.take_entries(false), [Entry { application: NameHash::of("a"), charged_bytes: 17 }]);
     }
 
     #[test]
@@ -145,18 +145,18 @@ mod tests {
         let mut report = Report::default();
         report.observe(&"left".into(), &charged(&[("a", 100)]));
         assert_eq!(report.observe(&"left".into(), &charged(&[("a", 30)])), charged(&[("a", 30)]));
-        assert_eq!(report.tell(false)[0].charged_bytes, 130);
+        assert_eq!(report.take_entries(false)[0].charged_bytes, 130);
     }
 
     #[test]
     fn entries_are_repeated_twice_and_then_no_more() {
         let mut report = Report::default();
         report.observe(&"left".into(), &charged(&[("a", 1)]));
-        assert_eq!(report.tell(true).len(), 1);
-        assert_eq!(report.tell(true).len(), 1);
-        assert_eq!(report.tell(false).len(), 0);
-        assert_eq!(report.tell(true).len(), 1);
-        assert_eq!(report.tell(true).len(), 0);
+        assert_eq!(report.take_entries(true).len(), 1);
+        assert_eq!(report.take_entries(true).len(), 1);
+        assert_eq!(report.take_entries(false).len(), 0);
+        assert_eq!(report.take_entries(true).len(), 1);
+        assert_eq!(report.take_entries(true).len(), 0);
     }
 
     #[test]
@@ -164,15 +164,15 @@ mod tests {
         let mut report = Report::default();
         let names: Vec<Rc<str>> = (0..3 * MAX_ENTRIES).map(|number| number.to_string().into()).collect();
         report.observe(&"left".into(), &names.iter().map(|name| (name.clone(), 1)).collect());
-        assert_eq!(report.tell(false).len(), names.len());
-        let mut told: Vec<NameHash> = Vec::new();
+        assert_eq!(report.take_entries(false).len(), names.len());
+        let mut repeated: Vec<NameHash> = Vec::new();
         for _ in 0..3 {
-            let entries = report.tell(true);
+            let entries = report.take_entries(true);
             assert_eq!(entries.len(), MAX_ENTRIES);
-            told.extend(entries.iter().map(|entry| entry.application));
+            repeated.extend(entries.iter().map(|entry| entry.application));
         }
-        told.sort();
-        told.dedup();
-        assert_eq!(told.len(), names.len(), "every application was repeated once");
+        repeated.sort();
+        repeated.dedup();
+        assert_eq!(repeated.len(), names.len(), "every application was repeated once");
     }
 }

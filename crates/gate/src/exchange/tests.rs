@@ -177,11 +177,11 @@ fn servers_of_one_gate_hear_of_each_other_without_a_packet() {
     let mut gate = Exchange::new(GateId(1), None, 0);
     let (left, right): (Rc<str>, Rc<str>) = ("left".into(), "right".into());
     let both = [(left.clone(), shown(&[("climate", 10)])), (right.clone(), shown(&[("climate", 5), ("genome", 1)]))];
-    let told = |except: &Rc<str>, name: &str, bytes| {
+    let delivery = |except: &Rc<str>, name: &str, bytes| {
         let (except, application) = (Some(except.clone()), name.into());
         Action::Served { except, application, bytes }
     };
-    let expected = [told(&left, "climate", 10), told(&right, "climate", 5), told(&right, "genome", 1)];
+    let expected = [delivery(&left, "climate", 10), delivery(&right, "climate", 5), delivery(&right, "genome", 1)];
     assert_eq!(gate.tick(&both, ms(0)), expected);
     assert_eq!(gate.tick(&both, ms(25)), []);
 }

@@ -145,8 +145,8 @@ impl Page {
         self.0.family("exchange_live_peers", "gauge", "Other gates heard of within a second.");
         self.0.sample("exchange_live_peers", &[], status.exchange.live_peers);
         self.0.family("exchange_packets_total", "counter", "Packets between gates.");
-        for (fate, count) in [("sent", traffic.sent), ("received", traffic.received), ("refused", traffic.refused)] {
-            self.0.sample("exchange_packets_total", &[("fate", fate)], count);
+        for (outcome, count) in [("sent", traffic.sent), ("received", traffic.received), ("refused", traffic.refused)] {
+            self.0.sample("exchange_packets_total", &[("outcome", outcome)], count);
         }
         self.0.family("exchange_sent_bytes_total", "counter", "Bytes of packets to other gates.");
         self.0.sample("exchange_sent_bytes_total", &[], traffic.sent_bytes);

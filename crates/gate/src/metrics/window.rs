@@ -177,7 +177,7 @@ mod tests {
         window.mark(seconds(2), [("new".into(), reading(50, &latencies))]);
         assert_eq!(window.recent("new").up_bytes_per_s, 25.0);
         assert_eq!(window.recent("old"), Recent::default());
-        assert_eq!(window.recent("nobody"), Recent::default());
+        assert_eq!(window.recent("unknown"), Recent::default());
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Serving {
 #[derive(Default)]
 pub struct InService {
     calls: VecDeque<Serving>,
-    /// What is only shown any more, by xid.
+    /// Calls that are only shown any more, by xid.
     given_up: VecDeque<(u32, SentRequest)>,
 }
 

@@ -23,7 +23,7 @@ impl Body {
     }
 
     /// Returns the bytes that will certainly come, if the sender keeps its word.
-    pub fn promised(&self) -> Option<u64> {
+    pub fn declared(&self) -> Option<u64> {
         match self {
             Body::Length(left) => Some(*left),
             Body::Chunked(_) | Body::Rest => None,

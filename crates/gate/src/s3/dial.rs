@@ -91,6 +91,6 @@ pub(crate) async fn connect(listener: &ListenerContext) -> io::Result<Wire> {
             let agreed = tokio::time::timeout(HANDSHAKE_TIMEOUT, connector.connect(name.clone(), server)).await?;
             agreed.map(Wire::tls)
         }
-        None => Ok(Wire::telling(server)),
+        None => Ok(Wire::with_acknowledgements(server)),
     }
 }

@@ -43,7 +43,7 @@ impl Connection {
     ) -> Result<(), End> {
         while !body.is_over() && request_grant.left() > 0 {
             let most = request_grant.left().min(SLICE as u64);
-            let wanted = body.promised().map_or(1, |left| left.min(most));
+            let wanted = body.declared().map_or(1, |left| left.min(most));
             if !self.arrives_in_time(wanted as usize).await? {
                 request_grant.release();
                 return Ok(());
@@ -104,10 +104,10 @@ impl Connection {
     ) -> Result<(), End> {
         let mut slice_grants = SliceGrants::new(queue.clone(), deadline);
         while !body.is_over() {
-            let left = body.promised().unwrap_or(u64::MAX);
+            let left = body.declared().unwrap_or(u64::MAX);
             let slice = usize::try_from(left).unwrap_or(SLICE).min(SLICE);
             // Of bodies of unknown length, the bytes at hand are passed on.
-            let wanted = body.promised().map_or(1, |_| slice);
+            let wanted = body.declared().map_or(1, |_| slice);
             let grant = slice_grants.next(left).await;
             self.send_window.with_progress(|progress| progress.resume(self.upstream().clock().now()));
             let gathered =

@@ -119,7 +119,7 @@ mod tests {
     use crate::s3::head::{Found, request};
 
     /// Access key, bucket and object.
-    fn told(head: &str, suffix: Option<&str>) -> (Option<String>, Option<String>, Option<String>) {
+    fn found_in(head: &str, suffix: Option<&str>) -> (Option<String>, Option<String>, Option<String>) {
         let client = "192.0.2.7".parse().expect("an address");
         let found = request(format!("{head}\r\n\r\n").as_bytes(), |request| {
             with_facts(request, client, suffix, |facts| {
@@ -129,7 +129,7 @@ mod tests {
             })
         });
         match found {
-            Found::Head(_, told) => told,
+            Found::Head(_, found) => found,
             Found::Part | Found::Strange => panic!("{head}: no head"),
         }
     }
@@ -152,7 +152,7 @@ mod tests {
             ("GET /b/k HTTP/1.1\r\nAuthorization: Bearer AK1/x".to_owned(), ""),
             ("GET /b/k HTTP/1.1\r\nAuthorization: AWS4-HMAC-SHA256 Credential".to_owned(), ""),
         ] {
-            assert_eq!(told(&head, None), some(key, "b", "k"), "{head}");
+            assert_eq!(found_in(&head, None), some(key, "b", "k"), "{head}");
         }
     }
 
@@ -170,7 +170,7 @@ mod tests {
             ("GET /b/k HTTP/1.1\r\nHost: s3.example", "b", "k"),
             ("GET /b/k HTTP/1.1\r\nHost: éx", "b", "k"),
         ] {
-            assert_eq!(told(head, suffix), some("", bucket, object), "{head}");
+            assert_eq!(found_in(head, suffix), some("", bucket, object), "{head}");
         }
     }
 

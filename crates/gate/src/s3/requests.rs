@@ -121,8 +121,8 @@ impl Connection {
             request;
         let began = self.upstream().clock().now();
         self.pending.room().await;
-        let small = body.promised().filter(|promised| *promised <= SMALL_BODY);
-        let plan = self.plan_upload(body.promised());
+        let small = body.declared().filter(|declared| *declared <= SMALL_BODY);
+        let plan = self.plan_upload(body.declared());
         let (bytes, completion) = match (method, small) {
             // Requests sent ahead of answers get their grants when those before them are answered.
             _ if !self.pending.is_empty() => (small.unwrap_or(0), Completion::Served),
@@ -131,7 +131,7 @@ impl Connection {
             (_, Some(small)) => (small, Completion::Served),
             (_, None) => (plan.bytes, plan.completion),
         };
-        let admission = self.admit(plan, &queue, body.promised(), deadline).await;
+        let admission = self.admit(plan, &queue, body.declared(), deadline).await;
         let (grant, unanswered) = self.request_granted(&queue, bytes, deadline, completion).await;
         let mut request_grant = RequestGrant::new(grant, bytes);
         if let Err(end) = self.dial_for(&mut request_grant).await {
@@ -139,7 +139,7 @@ impl Connection {
         }
         admission.into_iter().for_each(|admission| self.send_window.follow(admission, &self.server));
         let (request_grant, sent) = (Some(request_grant), self.upstream().clock().now());
-        let upload = small.is_none().then(|| body.promised().unwrap_or(0));
+        let upload = small.is_none().then(|| body.declared().unwrap_or(0));
         self.begin_progress();
         let asked = Asked {
             method,
@@ -219,7 +219,7 @@ impl Connection {
     }
 
     async fn tunnel(&self, queue: &Rc<RequestQueue>) -> End {
-        self.server.tell(true);
+        self.server.report_acknowledgements(true);
         match self.slices(&mut Body::Rest, queue, None, Completion::Received).await {
             Ok(()) | Err(End::Cut) => End::Clean,
             Err(end) => end,

@@ -106,12 +106,12 @@ impl Connection {
     /// Whether a first slice of the body has come and has its grant. If it is all of the body it is waited for: the
     /// client can do little with its head alone.
     async fn is_followed(&self, response: &Response) -> bool {
-        let promised = response.body.promised().unwrap_or(0);
-        if promised == 0 || !self.pending.holds_grant() {
+        let declared = response.body.declared().unwrap_or(0);
+        if declared == 0 || !self.pending.holds_grant() {
             return false;
         }
-        let first = promised.min(SLICE as u64) as usize;
-        if promised <= SLICE as u64 {
+        let first = declared.min(SLICE as u64) as usize;
+        if declared <= SLICE as u64 {
             // The next read reports the error.
             let _ = self.server.gathers(first, TOGETHER, self.upstream().clock()).await;
         }
@@ -195,7 +195,7 @@ impl Connection {
             }
         }
         let mut body = response.body;
-        let length = body.promised();
+        let length = body.declared();
         let is_read = method == Method::Get && response.is_success();
         if let Some(length) = length.filter(|_| is_read) {
             queue.application().counters.note_read(length);

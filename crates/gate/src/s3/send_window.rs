@@ -26,7 +26,7 @@ const MAX_BYTES: u64 = 8 * SLICE as u64;
 const SHORTEST_NS: u64 = 100_000;
 const LONGEST_NS: u64 = 4_000_000;
 /// The interval at which we ask without a report.
-const UNTOLD: Duration = Duration::from_millis(20);
+const UNREPORTED_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(crate) struct SendWindow {
     /// Bytes of this connection ever written and acknowledged. With TLS the kernel's queue holds a little more than
@@ -228,7 +228,7 @@ impl SendWindow {
             tokio::select! {
                 biased;
                 () = server.acknowledges() => {}
-                () = clock.sleep_about(UNTOLD) => {}
+                () = clock.sleep_about(UNREPORTED_INTERVAL) => {}
             }
         } else {
             clock.sleep_until(clock.now().after(wait_ns)).await;

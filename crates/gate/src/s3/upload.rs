@@ -87,7 +87,7 @@ impl Connection {
         deadline: Option<Time>,
         (plan, expects_continue): (Plan, bool),
     ) -> Result<(), End> {
-        self.server.tell(true);
+        self.server.report_acknowledgements(true);
         self.is_sending.set(true);
         if expects_continue && self.pending.is_single() {
             self.body_begins(queue, deadline, plan).await?;
@@ -100,7 +100,7 @@ impl Connection {
             passed = self.slices(body, queue, deadline, plan.completion).await;
         }
         self.is_sending.set(false);
-        self.server.tell(false);
+        self.server.report_acknowledgements(false);
         passed
     }
 
@@ -144,7 +144,7 @@ impl Connection {
                 return Ok(());
             }
             let slice = self.slice_of(body, allowance);
-            let wanted = body.promised().map_or(1, |_| slice.min(GRANTED_PIECE));
+            let wanted = body.declared().map_or(1, |_| slice.min(GRANTED_PIECE));
             let began = clock.now();
             let arrived = self.client.gathers(wanted, left.min(GATHERING_GRANTED), clock).await;
             left = left.saturating_sub(Duration::from_nanos(clock.now().since(began)));
@@ -172,7 +172,7 @@ impl Connection {
 
     /// Returns at most a slice, in whole pairs of segments, or with the body's small rest.
     fn slice_of(&self, body: &Body, most: u64) -> usize {
-        let rest = body.promised().filter(|left| *left <= MAX_SLICE.min(most));
+        let rest = body.declared().filter(|left| *left <= MAX_SLICE.min(most));
         rest.unwrap_or((self.server.whole_slice() as u64).min(most)) as usize
     }
 
@@ -199,14 +199,14 @@ impl Connection {
             }
             let slice = self.slice_of(body, u64::MAX);
             // Of bodies of unknown length, the bytes at hand are passed on.
-            let wanted = body.promised().map_or(1, |_| slice);
-            let is_last = body.promised() == Some(slice as u64) && !self.pending.holds_grant();
+            let wanted = body.declared().map_or(1, |_| slice);
+            let is_last = body.declared() == Some(slice as u64) && !self.pending.holds_grant();
             let completion = match completion {
                 Completion::Received if is_last => Completion::EndServed,
                 completion => completion,
             };
             let mut grant = None;
-            if keeps_up && body.promised().is_some() {
+            if keeps_up && body.declared().is_some() {
                 grant = self.turn_asked_ahead(slice, queue.slice(slice as u64, deadline, completion), queue).await?;
             }
             let grant = match grant {
@@ -258,7 +258,7 @@ impl Connection {
     /// Sends a little, so that the server's kernel shows whether it is read. Its grant is not held until then.
     async fn probe(&self, body: &mut Body, queue: &Rc<RequestQueue>, deadline: Option<Time>) -> Result<(), End> {
         let piece = self.slice_of(body, PROBE_BYTES as u64);
-        self.arrived(body.promised().map_or(1, |_| piece)).await?;
+        self.arrived(body.declared().map_or(1, |_| piece)).await?;
         let grant = queue.slice(piece as u64, deadline, Completion::Received).await;
         let moved = self.pass_piece(body, piece, queue).await?;
         grant.give_back(moved.bytes);

@@ -13,14 +13,14 @@ const IDLE_KEPT_NS: u64 = 60_000_000_000;
 
 pub(super) struct Tree {
     applications: Rc<Applications>,
-    nodes: HashMap<Place, Node>,
+    nodes: HashMap<NodeKey, Node>,
     groups: HashMap<Rc<str>, NodeId>,
     /// Bytes charged, by application; few names, so those of removed nodes stay.
     charged: BTreeMap<Rc<str>, u64>,
 }
 
 /// An application that changes its group gets another node; streams it has stay where they are.
-type Place = (Rc<str>, Option<Rc<str>>);
+type NodeKey = (Rc<str>, Option<Rc<str>>);
 
 struct Node {
     application: Rc<Application>,
@@ -39,7 +39,7 @@ impl Tree {
         &self.applications
     }
 
-    pub fn open(&mut self, application: &Rc<Application>) -> Place {
+    pub fn open(&mut self, application: &Rc<Application>) -> NodeKey {
         let place = (application.name().clone(), application.group());
         let node = self.nodes.entry(place.clone()).or_insert_with(|| Node {
             application: application.clone(),
@@ -168,7 +168,7 @@ mod tests {
             tree.groups.len() + queues.sum::<usize>()
         };
         let streams: Vec<_> = (0..2).map(|number| QueueKey { number, place: tree.open(&climate) }).collect();
-        assert_eq!(count(&tree), 0, "nobody has asked for anything");
+        assert_eq!(count(&tree), 0, "no application has asked for anything");
         let flows: Vec<_> = streams.iter().map(|key| tree.queue_node(scheduler.as_mut(), key)).collect();
         assert_eq!(count(&tree), 4, "the group, the application and its streams");
         scheduler.enqueue(

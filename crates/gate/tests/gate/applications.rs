@@ -32,7 +32,7 @@ impl Counting {
         let body = said.split_once("\r\n\r\n").expect("a head").1;
         let status: Value = serde_json::from_str(body).expect("JSON");
         let all = status["applications"].as_array().expect("a list");
-        all.iter().find(|application| application["name"] == name).expect("it is told").clone()
+        all.iter().find(|application| application["name"] == name).expect("it is shown").clone()
     }
 
     fn requests(&self, names: &[&str]) -> BTreeMap<String, u64> {

@@ -59,10 +59,10 @@ impl Free {
 
     /// One of them does this.
     fn serves<T>(&self, serve: impl FnOnce() -> T) -> T {
-        let count = self.count.lock().expect("nobody panics");
-        *self.changed.wait_while(count, |count| *count == 0).expect("nobody panics") -= 1;
+        let count = self.count.lock().expect("no thread panics");
+        *self.changed.wait_while(count, |count| *count == 0).expect("no thread panics") -= 1;
         let served = serve();
-        *self.count.lock().expect("nobody panics") += 1;
+        *self.count.lock().expect("no thread panics") += 1;
         self.changed.notify_one();
         served
     }

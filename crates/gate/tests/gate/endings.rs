@@ -16,12 +16,12 @@ fn is_reset(kind: ErrorKind) -> bool {
 
 #[test]
 fn an_upload_cut_short_is_a_reset_at_the_server() {
-    let (tell, told) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     let address = server(move |mut stream| {
         read_head(&mut stream)?;
         let mut body = Vec::new();
         let end = stream.read_to_end(&mut body).map_err(|error| error.kind());
-        let _ = tell.send((body, end));
+        let _ = sender.send((body, end));
         Ok(())
     });
     let gate = Gate::before(address, "");
@@ -32,7 +32,7 @@ fn an_upload_cut_short_is_a_reset_at_the_server() {
         client.write_all(&begun).expect("sent");
         thread::sleep(Duration::from_millis(100));
         drop(client);
-        let (body, end) = told.recv_timeout(TIMEOUT).expect("the server sees an end");
+        let (body, end) = received.recv_timeout(TIMEOUT).expect("the server sees an end");
         assert!(end.is_err_and(is_reset), "{framing}: the server saw a clean end after {} bytes", body.len());
         assert!(begun.starts_with(&body), "{framing}: other bytes");
     }
@@ -79,12 +79,12 @@ fn an_answer_cut_short_is_not_a_whole_one() {
 
 #[test]
 fn a_client_that_goes_away_while_it_is_answered_ends_the_answer() {
-    let (tell, told) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     let address = server(move |mut stream| {
         read_head(&mut stream)?;
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n")?;
         let end = std::iter::repeat_with(|| stream.write_all(&[1; 65536])).find_map(Result::err);
-        let _ = tell.send(end.expect("it ends").kind());
+        let _ = sender.send(end.expect("it ends").kind());
         Ok(())
     });
     let gate = Gate::before(address, "");
@@ -92,17 +92,17 @@ fn a_client_that_goes_away_while_it_is_answered_ends_the_answer() {
     client.write_all(b"GET /b/k HTTP/1.1\r\n\r\n").expect("sent");
     client.read_exact(&mut [0; 1 << 20]).expect("a part");
     drop(client);
-    let end = told.recv_timeout(TIMEOUT).expect("the server is told");
+    let end = received.recv_timeout(TIMEOUT).expect("the server sees it");
     assert!(is_reset(end), "{end}");
 }
 
 #[test]
 fn a_closed_keep_alive_connection_closes_the_servers() {
-    let (tell, told) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     let address = server(move |mut stream| {
         read_head(&mut stream)?;
         stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?;
-        let _ = tell.send(stream.read(&mut [0]).map_err(|error| error.kind()));
+        let _ = sender.send(stream.read(&mut [0]).map_err(|error| error.kind()));
         Ok(())
     });
     let gate = Gate::before(address, "");
@@ -110,23 +110,23 @@ fn a_closed_keep_alive_connection_closes_the_servers() {
     client.write_all(b"GET /b/k HTTP/1.1\r\n\r\n").expect("sent");
     read_head(&mut client).expect("an answer");
     drop(client);
-    assert_eq!(told.recv_timeout(TIMEOUT).expect("the server is told"), Ok(0));
+    assert_eq!(received.recv_timeout(TIMEOUT).expect("the server sees it"), Ok(0));
 }
 
 #[test]
 fn half_a_head_reaches_the_server_with_its_end() {
-    let (tell, told) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     let address = server(move |mut stream| {
         let mut all = Vec::new();
         stream.read_to_end(&mut all)?;
-        let _ = tell.send(all);
+        let _ = sender.send(all);
         stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
     });
     let gate = Gate::before(address, "");
     let mut client = gate.connect();
     client.write_all(b"GET /b/k HTT").expect("sent");
     client.shutdown(Shutdown::Write).expect("it is open");
-    assert_eq!(told.recv_timeout(TIMEOUT).expect("the server is told"), b"GET /b/k HTT");
+    assert_eq!(received.recv_timeout(TIMEOUT).expect("the server sees it"), b"GET /b/k HTT");
     let mut answer = String::new();
     client.read_to_string(&mut answer).expect("an answer");
     assert!(answer.starts_with("HTTP/1.1 400 "));

@@ -80,7 +80,7 @@ impl Drop for Gate {
 }
 
 pub fn connect(address: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect(address).expect("somebody listens");
+    let stream = TcpStream::connect(address).expect("a server listens");
     stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
     stream.set_write_timeout(Some(TIMEOUT)).expect("a timeout");
     stream
@@ -124,16 +124,16 @@ pub fn server(serve: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'stati
 
 /// A server that answers each connection's bytes in one go: reads `expects.len()` bytes, reports them, writes `answer`.
 pub fn scripted(expects: usize, answer: Vec<u8>) -> (SocketAddr, mpsc::Receiver<Vec<u8>>) {
-    let (tell, told) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     let address = server(move |mut stream| {
         let mut bytes = vec![0; expects];
         stream.read_exact(&mut bytes)?;
         stream.write_all(&answer)?;
-        tell.send(bytes).map_err(io::Error::other)?;
+        sender.send(bytes).map_err(io::Error::other)?;
         // The client closes.
         stream.read(&mut [0]).map(drop)
     });
-    (address, told)
+    (address, received)
 }
 
 /// Reads a head up to its empty line.

@@ -1,4 +1,4 @@
-//! What a gate says of its servers at `/health`.
+//! The state of servers at `/health`.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;

@@ -55,7 +55,7 @@ fn a_client_with_all_the_connections_it_may_have_is_refused_in_words_and_others_
     let mut refused = String::new();
     let mut one_more = gate.connect();
     one_more.write_all(b"GET /b/k HTTP/1.1\r\n\r\n").expect("sent");
-    one_more.read_to_string(&mut refused).expect("it is told, and closed in order");
+    one_more.read_to_string(&mut refused).expect("it gets an error, and is closed in order");
     assert!(refused.starts_with("HTTP/1.1 503 Slow Down\r\n") && refused.ends_with("</Error>"), "{refused}");
     assert!(is_served(&mut connect_from([127, 0, 0, 2], gate.address)), "another address has its own");
     drop(taken);
@@ -91,7 +91,7 @@ fn connections_to_a_hung_server_take_none_from_those_to_another() {
 fn connect_from(client: [u8; 4], gate: SocketAddr) -> TcpStream {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
     rustix::net::bind(&socket, &SocketAddr::from((client, 0))).expect("an address of this machine");
-    rustix::net::connect(&socket, &gate).expect("somebody listens");
+    rustix::net::connect(&socket, &gate).expect("a server listens");
     socket.into()
 }
 
@@ -120,7 +120,7 @@ fn a_deadline_of_its_own_counts_for_listed_applications_only() {
     let status: serde_json::Value = serde_json::from_str(said.split_once("\r\n\r\n").expect("a head").1).expect("JSON");
     let late = |name: &str| {
         let all = status["applications"].as_array().expect("a list");
-        all.iter().find(|one| one["name"] == name).expect("it is told")["late"].as_u64().expect("a number")
+        all.iter().find(|one| one["name"] == name).expect("it is shown")["late"].as_u64().expect("a number")
     };
     assert_eq!((late("listed"), late("other")), (1, 0));
     let _ = client.read(&mut []);

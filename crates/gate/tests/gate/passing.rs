@@ -9,7 +9,7 @@ use crate::fixture::{Gate, content, read_head, scripted, server};
 
 /// Sends this through a gate in pieces; the server must get the same, and the client the server's answer.
 fn passes(request: &[u8], answer: &[u8], piece: usize) {
-    let (address, told) = scripted(request.len(), answer.to_vec());
+    let (address, received) = scripted(request.len(), answer.to_vec());
     let gate = Gate::before(address, "");
     let mut client = gate.connect();
     let mut writer = client.try_clone().expect("a handle");
@@ -23,7 +23,7 @@ fn passes(request: &[u8], answer: &[u8], piece: usize) {
     client.read_exact(&mut got).unwrap_or_else(|error| panic!("{error}: {:?}", String::from_utf8_lossy(request)));
     assert!(got == answer, "the answer differs");
     writing.join().expect("all is written");
-    assert!(told.recv().expect("the server got it") == request, "the request differs");
+    assert!(received.recv().expect("the server got it") == request, "the request differs");
     client.shutdown(Shutdown::Both).expect("it is open");
 }
 

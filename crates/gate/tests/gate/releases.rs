@@ -117,7 +117,7 @@ fn get(client: &mut Client, length: usize) -> io::Result<()> {
     answer(client).map(drop)
 }
 
-/// Reads a head and the body it promises.
+/// Reads a head and the body it declares.
 fn answer(client: &mut Client) -> io::Result<String> {
     let head = head(client)?;
     client.read_exact(&mut vec![0; content_length(&head)])?;
@@ -238,7 +238,7 @@ const ENDINGS: &[Ending] = &[
         (0..100).for_each(|_| drop(answer(&mut client).expect("each is answered")));
         vec![client]
     }),
-    ("a hundred pipelined ranges that nobody reads", |watched| {
+    ("a hundred pipelined ranges that are not read", |watched| {
         vec![sent(watched, &"GET /ok/70000 HTTP/1.1\r\nRange: bytes=0-69999\r\n\r\n".repeat(100))]
     }),
     ("a hundred pipelined ranges whose client goes", |watched| {
@@ -247,7 +247,7 @@ const ENDINGS: &[Ending] = &[
         answer(&mut client).expect("the first");
         vec![]
     }),
-    ("pipelined short answers that nobody reads", |watched| {
+    ("pipelined short answers that are not read", |watched| {
         let mut client = watched.client();
         client.socket().set_write_timeout(Some(Duration::from_millis(500))).expect("a timeout");
         let _ = client.write_all("GET /ok/4000 HTTP/1.1\r\n\r\n".repeat(20_000).as_bytes());

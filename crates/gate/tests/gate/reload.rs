@@ -56,11 +56,11 @@ fn a_server_that_is_taken_out_is_forgotten_with_its_last_connection() {
     let knows = |server: std::net::SocketAddr| status(metrics).contains(&server.to_string());
     let mut kept = gate.connect();
     assert_eq!(asked(&mut kept).as_deref(), Some("first"));
-    let charged = |said: &str| said.split("\"charged_bytes\":").nth(1).expect("it is told").to_owned();
+    let charged = |said: &str| said.split("\"charged_bytes\":").nth(1).expect("it is shown").to_owned();
     let charged_before = charged(&status(metrics));
     gate.rewrite(&with_metrics(second));
     until("the second server", || knows(second));
-    assert!(knows(first), "somebody uses it still");
+    assert!(knows(first), "a connection uses it still");
     assert_eq!(asked(&mut kept).as_deref(), Some("first"));
     drop(kept);
     until("the first to be forgotten", || !knows(first));

@@ -281,7 +281,7 @@ fn a_client_that_has_said_all_gets_all_replies() {
             let xid = next_xid(&mut server);
             server.write_all(&reply(xid, 64 << 10)).unwrap();
         }
-        assert!(has_ended(&mut server), "the client's end is told after its last call");
+        assert!(has_ended(&mut server), "the server sees the client's end after its last call");
     });
     let received: Vec<u32> = xids.iter().map(|_| next_xid(&mut client)).collect();
     assert_eq!(received, xids);

@@ -42,7 +42,7 @@ impl Disk {
     }
 
     pub fn moves(&self, bytes: usize) {
-        let mut free_at = self.free_at.lock().expect("nobody panics with it");
+        let mut free_at = self.free_at.lock().expect("no thread panics with it");
         *free_at = (*free_at).max(Instant::now()) + Duration::from_secs_f64(bytes as f64 / self.bytes_per_second);
         let until = *free_at;
         drop(free_at);
@@ -189,7 +189,7 @@ fn a_server_that_reads_nothing_on_some_connections_serves_the_others() {
             let mut client = gate.connect();
             client.set_write_timeout(Some(Duration::from_millis(100))).expect("a timeout");
             let sent = client.write_all(head("PUT", "HEAVY", 1 << 30).as_bytes());
-            sent.and_then(|()| client.write_all(&vec![1; 8 << 20])).expect_err("nobody reads it");
+            sent.and_then(|()| client.write_all(&vec![1; 8 << 20])).expect_err("it is not read");
             client
         })
         .collect();
