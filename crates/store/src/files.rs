@@ -5,7 +5,7 @@
 
 mod directory;
 pub mod fault;
-mod held_folder;
+mod held_directory;
 mod holders;
 mod memory;
 mod open_directory;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
 
-use super::held_folder::{HeldFolder, identity};
+use super::held_directory::{HeldDirectory, identity};
 use super::open_directory::{Link, OpenDirectory};
 use super::write_back::write_back;
 use super::{File, Files, Held, OpenMode, Permissions, by_holders};
@@ -34,7 +34,7 @@ pub struct Directory {
     /// The root as it was found or made; held open, so that no other directory gets its inode number, and all below it
     /// is reached from here.
     opened: OnceLock<OpenDirectory>,
-    held: OnceLock<HeldFolder>,
+    held: OnceLock<HeldDirectory>,
 }
 
 impl Directory {
@@ -212,7 +212,7 @@ impl Files for Directory {
     }
 
     fn hold_folder(&self, folder: &str) {
-        let opened = self.root().and_then(|root| HeldFolder::open(root, folder, self.permissions.links()));
+        let opened = self.root().and_then(|root| HeldDirectory::open(root, folder, self.permissions.links()));
         if let Ok(folder) = opened {
             let _ = self.held.set(folder);
         }

@@ -1,4 +1,4 @@
-//! A folder of the store held open, to notice that its name leads elsewhere. While it is open no other directory gets its
+//! A directory of the store held open, to notice that its name leads elsewhere. While it is open no other directory gets its
 //! inode number.
 
 use std::fs::Metadata;
@@ -8,14 +8,14 @@ use std::path::Path;
 
 use super::open_directory::{Link, OpenDirectory};
 
-pub(super) struct HeldFolder {
+pub(super) struct HeldDirectory {
     name: String,
     opened: OpenDirectory,
 }
 
-impl HeldFolder {
+impl HeldDirectory {
     pub fn open(root: &OpenDirectory, name: &str, links: Link) -> io::Result<Self> {
-        Ok(HeldFolder { name: name.to_owned(), opened: root.walk(Path::new(name), links)? })
+        Ok(HeldDirectory { name: name.to_owned(), opened: root.walk(Path::new(name), links)? })
     }
 
     pub fn name(&self) -> &str {
