@@ -59,7 +59,9 @@ def an_emulated_link_has_the_delay_the_rate_and_the_loss_that_it_was_given(scene
     # A second for the bytes, and some round trips until the stream is fast.
     check(1.0 <= found["streamed"] < 5, f"2.5 MB took {found['streamed']:.2f} s at 20 Mbit/s")
     lost = int(report.read_text().split(" lost=")[1].split()[0])
-    check(lost == 2000 - found["come"], f"the link counted {lost} lost, and {2000 - found['come']} are missing")
+    # The kernel sends some packets of its own, as router solicitations, and loses them alike.
+    missing = 2000 - found["come"]
+    check(missing <= lost <= missing + 8, f"the link counted {lost} lost, and {missing} are missing")
 
 
 @test
