@@ -120,12 +120,32 @@ pub fn usage(error: clap::Error, options_from: Option<&Path>) -> ExitCode {
     if is_command_without_dashes(&error) {
         words.push("(the program stands behind `--`: thalweg run -- CMD)");
     }
-    let suggested = suggestion(&error);
+    let suggested = of_other_tools(&error).map(str::to_owned).or_else(|| suggestion(&error));
     words.extend(suggested.as_deref());
     let also = options_from.map(|path| format!(" (options are also taken from {})", shown::local(path)));
     let also = also.unwrap_or_default();
     say(format_args!("thalweg: {}{also}; `--help` explains", shown::one_line(&words.join(" "))));
     ExitCode::from(USAGE)
+}
+
+/// What stands here for a verb or an option of restic, borg or rclone.
+fn of_other_tools(error: &clap::Error) -> Option<&'static str> {
+    let given = |kind| match error.get(kind) {
+        Some(ContextValue::String(name)) => Some(name.as_str()),
+        _ => None,
+    };
+    if given(ContextKind::InvalidArg).is_some_and(|option| option.starts_with("--keep-")) {
+        return Some("(rules choose what stays, as in --keep-snapshots last=3,daily=7)");
+    }
+    match given(ContextKind::InvalidSubcommand)? {
+        "backup" | "create" | "upload" => Some("(that is `put`)"),
+        "restore" | "extract" | "download" => Some("(that is `get`)"),
+        "copy" | "sync" => Some("(`put` goes into a store, `get` comes out of it)"),
+        "check" => Some("(that is `verify`)"),
+        "prune" | "compact" | "gc" => Some("(that is `collect`)"),
+        "mount" => Some("(there is none; `get`, `cat` and Python's fsspec read a store)"),
+        _ => None,
+    }
 }
 
 /// The name that a mistyped one was probably meant to be.

@@ -165,7 +165,7 @@ fn put_again_after_restarts(
                     && !interruption.has_come() =>
             {
                 let why = format!("{error:#}");
-                let why = why.strip_suffix("; begin again").unwrap_or(&why);
+                let why = without_advice(&why);
                 let seconds = NODE_TIMEOUT.as_secs();
                 output.note(format_args!(
                     "{why}; beginning again with what is not committed yet, once the node answers (for {seconds} s)"
@@ -176,7 +176,7 @@ fn put_again_after_restarts(
             Err(error) if may_begin_again && is_of_a_restarted_node(&error) => return Err(broken_off(error, &stored)),
             Err(error) if is_remote && is_stream && is_of_a_restarted_node(&error) => {
                 let why = explained(&error);
-                let why = why.strip_suffix("; begin again").unwrap_or(&why);
+                let why = without_advice(&why);
                 bail!(
                     "{why}; standard input cannot be read again, and nothing of it is known to be stored; run what writes it \
                      once more, or put a file"
@@ -203,6 +203,11 @@ fn broken_off(error: anyhow::Error, stored: &Stored) -> anyhow::Error {
         ),
     };
     anyhow::anyhow!("{}; {stored}", explained(&error))
+}
+
+/// The error without its last words, where they ask for what is done at once.
+fn without_advice(why: &str) -> &str {
+    ["; begin again", "; run it again"].iter().find_map(|advice| why.strip_suffix(advice)).unwrap_or(why)
 }
 
 fn is_of_a_restarted_node(error: &anyhow::Error) -> bool {

@@ -237,6 +237,9 @@ fn mistyped_verbs_and_options_are_answered_with_the_one_that_was_meant() {
         (&["verify", "--dta", "st"], "did you mean --data?"),
         (&["put", "--exclud", "*.o", "a", "st::a"], "did you mean --exclude?"),
         (&["run", "--ack", "durabl", "--", "true"], "did you mean durable?"),
+        (&["restore", "st::a", "b"], "that is `get`"),
+        (&["mount", "st", "b"], "there is none"),
+        (&["forget", "--keep-last", "3", "st::"], "--keep-snapshots last=3"),
     ] {
         let refused = run(mistyped).expect(2);
         assert!(refused.stderr.contains(meant) && refused.stderr.lines().count() == 1, "{}", refused.stderr);
