@@ -86,11 +86,13 @@ static void wait_some(struct work *work) {
         OK(MPI_Waitsome(REQUESTS, work->requests, &count, indices, statuses));
         CHECK(count > 0, "count %d", count);
         for (int at = 0; at < count; at++) take(work, indices[at], &statuses[at]);
-        rest();
     }
     OK(MPI_Waitsome(REQUESTS, work->requests, &count, indices, statuses));
     CHECK(count == MPI_UNDEFINED, "count %d of nothing", count);
 }
+
+/* Between two tests, so that ranks in excess of cores let the nodes run. */
+static void rest(void) { usleep(100); }
 
 static void test_any(struct work *work) {
     MPI_Status status;
@@ -98,11 +100,9 @@ static void test_any(struct work *work) {
     while (work->left) {
         OK(MPI_Testany(REQUESTS, work->requests, &index, &flag, &status));
         if (flag) take(work, index, &status);
+        else rest();
     }
 }
-
-/* Between two tests, so that ranks in excess of cores let the nodes run. */
-static void rest(void) { usleep(100); }
 
 static void test_some(struct work *work) {
     MPI_Status statuses[REQUESTS];
@@ -110,6 +110,7 @@ static void test_some(struct work *work) {
     while (work->left) {
         OK(MPI_Testsome(REQUESTS, work->requests, &count, indices, statuses));
         for (int at = 0; at < count; at++) take(work, indices[at], &statuses[at]);
+        if (!count) rest();
     }
 }
 
