@@ -67,6 +67,7 @@ impl Gate {
             (gate.exchanging.bind(config.exchange.as_ref())?, gate.metrics.bind(config.metrics)?);
         gate.listen(config)?;
         gate.limit_clients(config);
+        gate.warn_of_few_open_files();
         gate.observe(config, bound, pending_bind);
         Ok(gate)
     }
@@ -94,6 +95,9 @@ impl Gate {
         self.state.borrow().listeners.iter().for_each(|listener| listener.limit_clients(limit));
         self.rpc_clients.set_limit(limit);
         self.pool.limit_clients(limit);
+    }
+
+    fn warn_of_few_open_files(&self) {
         if self.pool.most() < s3::MAX_CONNECTIONS {
             tracing::warn!(
                 "the limit of open files allows {} connections in all, and a listener could have {}: raise it (LimitNOFILE)",

@@ -24,7 +24,7 @@ use crate::snapshot_retention::SnapshotRetention;
 /// Drop old versions of a file or of all files below a directory, or snapshots
 #[derive(clap::Args)]
 #[command(after_help = "A version stays if any of the rules keeps it; the newest always stays. \
-                        Units are s, m, h, d, w and y.\n\n\
+                        Content that a snapshot holds stays with it. Units are s, m, h, d, w and y.\n\n\
                         Example: thalweg forget /scratch/st::run1 --keep last=3,within=30d\n\
                         Example: thalweg forget /scratch/st::run1 --snapshot 1f2e3d4c\n\
                         Example: thalweg forget /scratch/st:: -n --keep-snapshots daily=7,weekly=5,monthly=12,tag=published")]

@@ -85,7 +85,7 @@ fn spawn(store: &OsStr, listen: &str, secret_file: &Path) -> anyhow::Result<(Chi
         Some(address) => Ok((child, address.to_owned())),
         None => {
             let status = child.wait().context("waiting for the node")?;
-            bail!("the node for {} ended with {status} before it listened", store.to_string_lossy())
+            bail!("the node for {} did not start ({status}); its message stands above", store.to_string_lossy())
         }
     }
 }
