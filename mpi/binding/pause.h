@@ -17,4 +17,9 @@ struct pauses begin_pauses(void);
  * noticed at once, long ones cost little processor time. */
 void pause_between_tests(struct pauses *pauses);
 
+/* After each Test that completed nothing. A thread that has done nothing but test for a thousand times sleeps 50 µs a
+ * test until one completes: ranks that spin, more of them than cores, can keep Linux from running the very threads and
+ * nodes that they wait for. A program that computes between two tests is never held up. */
+void rest_if_spinning(void);
+
 #endif

@@ -100,22 +100,29 @@ static int finish_one(const struct ours *ours, int index, int result) {
     return result ? result : code;
 }
 
-int door_Test(MPI_Request *request, int *flag, MPI_Status *status) {
-    struct pending *pending = find_pending(*request);
-    if (!pending) return real.Test(request, flag, status);
+static int test_one(struct pending *pending, MPI_Request *request, int *flag, MPI_Status *status) {
     advance_pending(pending);
     int result = real.Test(request, flag, status);
     if (result || !*flag) return result;
     return finish(pending);
 }
 
+int door_Test(MPI_Request *request, int *flag, MPI_Status *status) {
+    struct pending *pending = find_pending(*request);
+    if (!pending) return real.Test(request, flag, status);
+    int result = test_one(pending, request, flag, status);
+    if (!*flag) rest_if_spinning();
+    return result;
+}
+
 int door_Wait(MPI_Request *request, MPI_Status *status) {
-    if (!find_pending(*request)) return real.Wait(request, status);
+    struct pending *pending = find_pending(*request);
+    if (!pending) return real.Wait(request, status);
     struct pauses pauses = begin_pauses();
-    int flag = 0, result = door_Test(request, &flag, status);
+    int flag = 0, result = test_one(pending, request, &flag, status);
     while (!result && !flag) {
         pause_between_tests(&pauses);
-        result = door_Test(request, &flag, status);
+        result = test_one(pending, request, &flag, status);
     }
     return result;
 }
@@ -131,6 +138,7 @@ int door_Testall(int count, MPI_Request *requests, int *flag, MPI_Status *status
     if (ours.out_of_memory) return no_memory();
     int result = ours.count ? test_all(&ours, count, requests, flag, statuses)
                             : real.Testall(count, requests, flag, statuses);
+    if (ours.count && !*flag) rest_if_spinning();
     free(ours.entries);
     return result;
 }
@@ -171,6 +179,7 @@ int door_Testany(int count, MPI_Request *requests, int *index, int *flag, MPI_St
     if (ours.out_of_memory) return no_memory();
     int result = ours.count ? test_any(&ours, count, requests, index, flag, status)
                             : real.Testany(count, requests, index, flag, status);
+    if (ours.count && !*flag) rest_if_spinning();
     free(ours.entries);
     return result;
 }
@@ -206,6 +215,7 @@ int door_Testsome(int count, MPI_Request *requests, int *done, int *indices, MPI
     if (ours.out_of_memory) return no_memory();
     int result = ours.count ? test_some(&ours, count, requests, done, indices, statuses)
                             : real.Testsome(count, requests, done, indices, statuses);
+    if (ours.count && !*done) rest_if_spinning();
     free(ours.entries);
     return result;
 }
@@ -233,7 +243,9 @@ int door_Waitsome(int count, MPI_Request *requests, int *done, int *indices, MPI
 int door_Request_get_status(MPI_Request request, int *flag, MPI_Status *status) {
     struct pending *pending = find_pending(request);
     if (pending) advance_pending(pending);
-    return real.Request_get_status(request, flag, status);
+    int result = real.Request_get_status(request, flag, status);
+    if (pending && !*flag) rest_if_spinning();
+    return result;
 }
 
 /* MPI lets a freed operation go on; ours is finished first, so that its memory is no longer needed afterwards. */
