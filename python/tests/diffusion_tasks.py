@@ -18,6 +18,21 @@ def content(path):
         return file.read()
 
 
+def filled(part, times):
+    return part * times
+
+
+class Unreadable:
+    """Pickles well, and cannot be unpickled."""
+
+    def __reduce__(self):
+        return int, ("no number",)
+
+
+def unreadable(_):
+    return Unreadable()
+
+
 def double(number):
     return 2 * number
 

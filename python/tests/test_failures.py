@@ -1,12 +1,13 @@
 """Failures of tasks as users see them. SPDX-License-Identifier: Apache-2.0"""
 
 import os
+import re
 import sys
 import time
 import traceback
 
 import pytest
-from diffusion_tasks import Unfit, content, open_as_folder, refuse, refuse_together, segfault
+from diffusion_tasks import Unfit, content, filled, open_as_folder, refuse, refuse_together, segfault, unreadable
 
 from thalweg.diffusion import Diffusion, File, TaskTimeout, WorkerLost
 
@@ -36,6 +37,26 @@ def test_a_failures_line_names_the_file_and_not_its_copy(run, tmp_path):
     failed = run.map(open_as_folder, [File(tmp_path / "in.txt")])
     (result,) = failed
     assert str(tmp_path / "in.txt") in repr(result) and "items" not in repr(result)
+
+
+def test_a_list_of_results_shows_what_went_in_and_what_came_out(run, tmp_path):
+    (tmp_path / "in.txt").write_text("text")
+    results = list(run.map(divmod, [(7, 2), (7, 0)]).in_order())
+    assert repr(results) == (
+        "[TaskResult(index=0, arguments=(7, 2), value=(3, 1)), "
+        "TaskResult(index=1, arguments=(7, 0), error=ZeroDivisionError: integer division or modulo by zero)]"
+    )
+    (read,) = run.map(content, [File(tmp_path / "in.txt")])
+    assert repr(read) == f"TaskResult(index=0, arguments={tmp_path / 'in.txt'}, value=b'text')"
+
+
+def test_the_text_of_a_result_is_short_whatever_the_result_is(run):
+    results = [*run.map(filled, ["x", [[1] * 50], b"x"], [60000, 50, 10**6]).in_order(), *run.map(unreadable, [1])]
+    texts = [repr(result) for result in results]
+    assert all(len(text) < 300 for text in texts)
+    assert "(60000 characters)" in texts[0] and "… 50 in all" in texts[1]
+    assert re.search(r"value=… \d{7} bytes\)$", texts[2])
+    assert texts[3].endswith("value=… cannot be unpickled here (ValueError))")
 
 
 def test_a_crashed_process_is_reported_with_its_signal(run):

@@ -11,9 +11,14 @@ from typing import Any, Callable
 
 from thalweg.diffusion.after_collection import when_collected
 from thalweg.diffusion.failure import Failure
+from thalweg.diffusion.report.describe import describe_value
+from thalweg.diffusion.report.markup import shortened
 
 # How often a wait looks whether there is anybody left to wait for.
 _POLL_S = 1.0
+# A `repr` unpickles no larger values.
+_MAX_SHOWN_BYTES = 64 << 10
+_MAX_ERROR_TEXT = 200
 
 
 class TaskResult:
@@ -65,8 +70,18 @@ class TaskResult:
         return pickle.loads(self._pickled or b"")
 
     def __repr__(self) -> str:
-        came = self._failure.line if self._failure is not None else "done"
-        return f"TaskResult({self.index}, {came})"
+        return f"TaskResult(index={self.index}, arguments={describe_value(self.arguments)}, {self._outcome()})"
+
+    def _outcome(self) -> str:
+        if self._failure is not None:
+            return "error=" + shortened(" ".join(self._failure.line.split()), _MAX_ERROR_TEXT)
+        pickled = self._pickled or b""
+        if len(pickled) > _MAX_SHOWN_BYTES:
+            return f"value=… {len(pickled)} bytes"
+        try:
+            return "value=" + describe_value(self.value)
+        except Exception as error:
+            return f"value=… cannot be unpickled here ({type(error).__name__})"
 
 
 class Sink:

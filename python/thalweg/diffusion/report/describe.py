@@ -1,4 +1,4 @@
-"""A short text of a call's arguments, for reports: bounded in size and time whatever they are.
+"""A short text of a call's arguments or result, for reports and `repr`: bounded in size and time whatever they are.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -33,6 +33,13 @@ def describe_arguments(arguments: Any, keywords: Mapping[str, Any] | None = None
         parts = _elements(arguments, 0) if type(arguments) is tuple else _value(arguments, 0)
         named = _named(keywords, 0) if keywords else ""
         return shortened(", ".join(part for part in (parts, named) if part), MAX_ARGUMENTS)
+    except Exception:
+        return "?"
+
+
+def describe_value(value: Any) -> str:
+    try:
+        return shortened(_value(value, 0), MAX_ARGUMENTS)
     except Exception:
         return "?"
 
