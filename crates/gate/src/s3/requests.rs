@@ -154,7 +154,7 @@ impl Connection {
             sent,
         };
         self.pending.push(asked);
-        if queue.flow().hangs() && self.upstream().flows.is_shared(queue.flow()) {
+        if queue.flow().hangs() {
             self.pending.note_late();
         }
         self.has_continued.set(false);

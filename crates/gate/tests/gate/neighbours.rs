@@ -168,3 +168,32 @@ fn requests_that_waited_while_others_hung_pass_when_the_server_answers_again() {
     let mut waiting = heavy_clients(&gate, 300, "GET", 0);
     waiting.iter_mut().for_each(take_answer);
 }
+
+/// Never answers a request for `/b/hang`, and others at once.
+fn hanging_by_path() -> SocketAddr {
+    server(|mut stream| {
+        loop {
+            let head = read_head(&mut stream)?;
+            stream.read_exact(&mut vec![0; content_length(&head)])?;
+            if head.contains("/b/hang ") {
+                thread::sleep(Duration::from_secs(60));
+            }
+            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", 64 << 10)?;
+            stream.write_all(&vec![7; 64 << 10])?;
+        }
+    })
+}
+
+/// One that has the server to itself: each of them kept its part of the depth for a second and more, and the next came after it.
+#[test]
+fn requests_that_hang_keep_one_of_their_own_application_waiting_for_seconds_at_most() {
+    for (method, length) in [("GET", 0), ("PUT", 100_000)] {
+        assert_waits_are_short(|| {
+            let gate = Gate::before(hanging_by_path(), "");
+            let body = "1".repeat(length);
+            let asked = format!("{method} /b/hang HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{body}");
+            let _hanging = clients_that_begin(&gate, &asked);
+            longest(&mut gate.connect())
+        });
+    }
+}
