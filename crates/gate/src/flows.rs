@@ -165,7 +165,7 @@ impl Flow {
     /// Counts a call as sent and without answer until this is dropped.
     pub fn sent(self: &Rc<Self>, cost_bytes: u64) -> Unanswered {
         self.unanswered_bytes.set(self.unanswered_bytes.get() + cost_bytes);
-        Unanswered { flow: self.clone(), cost_bytes, is_late: false }
+        Unanswered { flow: self.clone(), cost_bytes, state: State::InTime }
     }
 }
 
@@ -181,19 +181,36 @@ impl Drop for Wait {
 pub struct Unanswered {
     flow: Rc<Flow>,
     cost_bytes: u64,
-    is_late: bool,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    InTime,
+    Late,
+    GivenUp,
 }
 
 impl Unanswered {
     pub fn note_late(&mut self) {
-        if !std::mem::replace(&mut self.is_late, true) {
+        if self.state == State::InTime {
+            self.state = State::Late;
             self.flow.late.set(self.flow.late.get() + 1);
+            self.flow.hangs.set(true);
         }
-        self.flow.hangs.set(true);
     }
 
-    pub fn is_late(&self) -> bool {
-        self.is_late
+    /// Counts the request no longer. Its answer may still come, and then shows that the server lives.
+    pub fn give_up(&mut self) {
+        let state = std::mem::replace(&mut self.state, State::GivenUp);
+        if state == State::GivenUp {
+            return;
+        }
+        self.flow.unanswered_bytes.set(self.flow.unanswered_bytes.get() - self.cost_bytes);
+        self.flow.late.set(self.flow.late.get() - usize::from(state == State::Late));
+        self.flow.note_wanted();
+        self.flow.eased.notify_waiters();
+        self.flow.has_eased.notify_one();
     }
 
     pub fn note_answer(&self) {
@@ -203,11 +220,7 @@ impl Unanswered {
 
 impl Drop for Unanswered {
     fn drop(&mut self) {
-        self.flow.unanswered_bytes.set(self.flow.unanswered_bytes.get() - self.cost_bytes);
-        self.flow.late.set(self.flow.late.get() - usize::from(self.is_late));
-        self.flow.note_wanted();
-        self.flow.eased.notify_waiters();
-        self.flow.has_eased.notify_one();
+        self.give_up();
     }
 }
 

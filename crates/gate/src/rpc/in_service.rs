@@ -50,8 +50,8 @@ impl Serving {
 #[derive(Default)]
 pub struct InService {
     calls: VecDeque<Serving>,
-    /// Calls that are only shown any more, by xid.
-    given_up: VecDeque<(u32, SentRequest)>,
+    /// Calls that are only shown any more, by xid; an answer shows that the server lives.
+    given_up: VecDeque<(u32, SentRequest, Unanswered)>,
 }
 
 impl InService {
@@ -67,8 +67,9 @@ impl InService {
     pub fn answered(&mut self, reply: Passed) {
         let Some(xid) = reply.xid.filter(|_| reply.is_reply) else { return };
         let Some(at) = self.calls.iter().position(|call| call.xid == xid) else {
-            let given_up = self.given_up.iter().position(|(of, _)| *of == xid);
-            given_up.into_iter().for_each(|at| drop(self.given_up.remove(at)));
+            let at = self.given_up.iter().position(|(of, ..)| *of == xid);
+            let given_up = at.and_then(|at| self.given_up.remove(at));
+            given_up.into_iter().for_each(|(.., unanswered)| unanswered.note_answer());
             return;
         };
         let call = self.calls.remove(at).expect("the position was just found");
@@ -98,9 +99,10 @@ impl InService {
         self.given_up.clear();
     }
 
-    fn give_up(&mut self, call: Serving) {
+    fn give_up(&mut self, mut call: Serving) {
+        call.unanswered.give_up();
         if self.given_up.len() < MAX_GIVEN_UP {
-            self.given_up.push_back((call.xid, call.outstanding));
+            self.given_up.push_back((call.xid, call.outstanding, call.unanswered));
         }
     }
 
@@ -122,5 +124,44 @@ impl InService {
                 self.give_up(call);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::applications::Applications;
+    use crate::config::Config;
+    use crate::flows::Flows;
+
+    const FILE: &str = "[[listen]]\nprotocol = \"nfs\"\naddress = \"127.0.0.1:0\"\nupstream = \"127.0.0.1:1\"";
+
+    #[test]
+    fn a_reply_to_a_call_that_was_given_up_shows_that_the_server_lives() {
+        let applications = Applications::new(&Config::parse(Path::new("gate.toml"), FILE).expect("it is right"));
+        let application = applications.all().remove(0);
+        let flow = Flows::default().of(&application);
+        let mut unanswered = flow.sent(4096);
+        unanswered.note_late();
+        let sent = Instant::now();
+        let mut in_service = InService::default();
+        in_service.sent(Serving {
+            xid: 1,
+            application: application.clone(),
+            grant: None,
+            unanswered,
+            outstanding: SentRequest::of(&application),
+            expected_bytes: None,
+            cost_bytes: 4096,
+            came: sent,
+            sent,
+        });
+        in_service.sweep(sent + HUNG_TIMEOUT);
+        assert!(in_service.len() == 0 && flow.hangs());
+        in_service.answered(Passed { xid: Some(1), is_reply: true, bytes: 100 });
+        assert!(!flow.is_late());
+        assert_eq!(application.counters.outstanding.count(), 0);
     }
 }

@@ -34,6 +34,8 @@ pub(crate) struct Asked {
     pub request_grant: Option<RequestGrant>,
     /// Where it keeps its grant until the reply.
     pub unanswered: Option<Unanswered>,
+    /// When it lost its grant without an answer, while it counts for that.
+    pub late_since: Option<Time>,
     pub outstanding: SentRequest,
     /// Bytes of its body, if that is more than passes with the head.
     pub upload: Option<u64>,
@@ -115,21 +117,24 @@ impl Pending {
 
     /// Notes that the server has made no progress with the request for long: it gives up its depth, and counts as one that
     /// hangs.
-    pub fn note_late(&self) {
+    pub fn note_late(&self, now: Time) {
         if let Some(asked) = self.requests.borrow_mut().front_mut() {
             asked.request_grant.iter_mut().for_each(RequestGrant::forgo_depth);
             asked.unanswered.iter_mut().for_each(Unanswered::note_late);
+            asked.late_since = Some(now);
         }
     }
 
-    pub fn is_late(&self) -> bool {
-        let requests = self.requests.borrow();
-        requests.front().is_some_and(|asked| asked.unanswered.as_ref().is_some_and(Unanswered::is_late))
+    pub fn late_since(&self) -> Option<Time> {
+        self.requests.borrow().front().and_then(|asked| asked.late_since)
     }
 
     /// Counts the request that hangs against its application no longer.
     pub fn give_up(&self) {
-        self.requests.borrow_mut().front_mut().into_iter().for_each(|asked| asked.unanswered = None);
+        if let Some(asked) = self.requests.borrow_mut().front_mut() {
+            asked.unanswered.iter_mut().for_each(Unanswered::give_up);
+            asked.late_since = None;
+        }
     }
 
     /// Takes the grant of which all has passed, if it is still there.

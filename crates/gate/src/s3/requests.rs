@@ -146,6 +146,7 @@ impl Connection {
             queue: queue.clone(),
             request_grant,
             unanswered,
+            late_since: None,
             outstanding: SentRequest::of(queue.application()),
             upload,
             is_alone: false,
@@ -154,8 +155,8 @@ impl Connection {
             sent,
         };
         self.pending.push(asked);
-        if queue.flow().hangs() {
-            self.pending.note_late();
+        if self.pending.is_single() && queue.flow().hangs() {
+            self.pending.note_late(sent);
         }
         self.has_continued.set(false);
         let is_followed = small.is_some_and(|small| small > 0 && self.client.has(small as usize));

@@ -2,7 +2,7 @@
 //!
 //! A request's grant counts until its answer comes; a server that does not answer for a while loses it.
 
-use std::future::Future;
+use std::future::{Future, pending};
 use std::io;
 use std::pin::pin;
 use std::time::Duration;
@@ -140,15 +140,23 @@ impl Connection {
     /// Returns when the server has sent something. A request that it makes no progress with for a while loses what it
     /// was granted.
     async fn answer_begins(&self) -> io::Result<()> {
+        let clock = self.upstream().clock();
         loop {
             tokio::select! {
                 biased;
                 holds = self.server.holds(1) => return holds,
                 () = self.pending.added() => {}
-                () = self.stands_still(), if self.pending.holds_grant() => self.pending.note_late(),
-                () = self.upstream().clock().sleep_about(HUNG_TIMEOUT), if self.pending.is_late() => self.pending.give_up(),
+                () = self.stands_still(), if self.pending.holds_grant() => self.pending.note_late(clock.now()),
+                () = self.hangs() => self.pending.give_up(),
             }
         }
+    }
+
+    /// Returns when the request has been late for too long, however often this is asked meanwhile.
+    async fn hangs(&self) {
+        let Some(since) = self.pending.late_since() else { return pending().await };
+        let clock = self.upstream().clock();
+        clock.sleep_about(HUNG_TIMEOUT.saturating_sub(Duration::from_nanos(clock.now().since(since)))).await;
     }
 
     /// Returns when the server has made no progress with the request for too long.
@@ -179,8 +187,19 @@ impl Connection {
     async fn response(&self, response: Response) -> Result<(), End> {
         let is_tunnel = response.status == 101 || response.body == Body::Rest;
         let Some(asked) = self.pending.answer(response.status == 101) else { return Ok(()) };
-        let Asked { method, queue, request_grant, unanswered, outstanding, upload, is_alone, deadline, began, sent } =
-            asked;
+        let Asked {
+            method,
+            queue,
+            request_grant,
+            unanswered,
+            outstanding,
+            upload,
+            is_alone,
+            deadline,
+            began,
+            sent,
+            ..
+        } = asked;
         unanswered.iter().for_each(Unanswered::note_answer);
         drop((unanswered, outstanding));
         let now = self.upstream().clock().now();

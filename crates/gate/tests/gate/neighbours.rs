@@ -169,15 +169,14 @@ fn requests_that_waited_while_others_hung_pass_when_the_server_answers_again() {
     waiting.iter_mut().for_each(take_answer);
 }
 
-/// Never answers a request for `/b/hang`, and others at once.
-fn hanging_by_path() -> SocketAddr {
+/// Answers a request for `/b/sleep/<milliseconds>` after that time, and others at once.
+fn sleeping_by_path() -> SocketAddr {
     server(|mut stream| {
         loop {
             let head = read_head(&mut stream)?;
             stream.read_exact(&mut vec![0; content_length(&head)])?;
-            if head.contains("/b/hang ") {
-                thread::sleep(Duration::from_secs(60));
-            }
+            let path = head.split(' ').nth(1).and_then(|path| path.strip_prefix("/b/sleep/"));
+            thread::sleep(Duration::from_millis(path.map_or(0, |path| path.parse().expect("milliseconds"))));
             write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", 64 << 10)?;
             stream.write_all(&vec![7; 64 << 10])?;
         }
@@ -189,11 +188,72 @@ fn hanging_by_path() -> SocketAddr {
 fn requests_that_hang_keep_one_of_their_own_application_waiting_for_seconds_at_most() {
     for (method, length) in [("GET", 0), ("PUT", 100_000)] {
         assert_waits_are_short(|| {
-            let gate = Gate::before(hanging_by_path(), "");
+            let gate = Gate::before(sleeping_by_path(), "");
             let body = "1".repeat(length);
-            let asked = format!("{method} /b/hang HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{body}");
+            let asked = format!("{method} /b/sleep/60000 HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{body}");
             let _hanging = clients_that_begin(&gate, &asked);
             longest(&mut gate.connect())
         });
     }
+}
+
+/// In this depth the part of light is one request.
+fn narrow(server: SocketAddr) -> Gate {
+    Gate::with_file(&format!(
+        "depth = \"256 KiB\"\n[[listen]]\nprotocol = \"s3\"\naddress = \"127.0.0.1:0\"\nupstream = \"{server}\"\n{UNEQUAL}"
+    ))
+}
+
+fn ask(client: &mut TcpStream, key: &str, sleep: Duration) {
+    let asked = head("GET", key, 0).replace("/b/k ", &format!("/b/sleep/{} ", sleep.as_millis()));
+    client.write_all(asked.as_bytes()).expect("sent");
+}
+
+/// Heavy wants something of the server whenever `is_over` runs, so that light has its part only.
+fn wait_beside(heavy: &mut TcpStream, mut is_over: impl FnMut(Duration) -> bool) {
+    let begin = Instant::now();
+    let mut over = false;
+    while !over {
+        ask(heavy, "HEAVY", Duration::from_millis(400));
+        thread::sleep(Duration::from_millis(100));
+        over = is_over(begin.elapsed());
+        take_answer(heavy);
+    }
+}
+
+/// Each request that was sent ahead began anew the 10 s after which the one before it counts no longer.
+#[test]
+fn a_request_that_hangs_is_given_up_in_time_while_its_client_sends_more_ahead() {
+    let gate = narrow(sleeping_by_path());
+    let (mut heavy, mut hanging, mut light) = (gate.connect(), gate.connect(), gate.connect());
+    ask(&mut hanging, "LIGHT", Duration::from_secs(60));
+    wait_beside(&mut heavy, |waited| waited > Duration::from_secs(3));
+    let mut is_asked = false;
+    light.set_nonblocking(true).expect("set");
+    wait_beside(&mut heavy, |waited| {
+        assert!(waited < Duration::from_secs(16), "it waits for a request that hangs");
+        if !std::mem::replace(&mut is_asked, true) {
+            ask(&mut light, "LIGHT", Duration::ZERO);
+        }
+        ask(&mut hanging, "LIGHT", Duration::ZERO);
+        light.peek(&mut [0]).is_ok()
+    });
+}
+
+/// The answer to a request that was given up was ignored: its application counted as one whose requests hang.
+#[test]
+fn a_server_that_answers_what_was_given_up_counts_as_living() {
+    let gate = narrow(sleeping_by_path());
+    let (mut heavy, mut slow, mut light) = (gate.connect(), gate.connect(), gate.connect());
+    ask(&mut slow, "LIGHT", Duration::from_secs(14));
+    wait_beside(&mut heavy, |waited| waited > Duration::from_secs(13));
+    take_answer(&mut slow);
+    ask(&mut heavy, "HEAVY", Duration::from_secs(10));
+    thread::sleep(Duration::from_millis(100));
+    ask(&mut slow, "LIGHT", Duration::from_secs(10));
+    thread::sleep(Duration::from_millis(100));
+    let began = Instant::now();
+    ask(&mut light, "LIGHT", Duration::ZERO);
+    take_answer(&mut light);
+    assert!(began.elapsed() < Duration::from_secs(5), "it waited for the other: {:?}", began.elapsed());
 }
