@@ -10,5 +10,6 @@ pub mod pipelining;
 pub mod placement;
 pub mod provisioning;
 pub mod reduction;
+pub mod streams;
 
 pub use compression::Compression;

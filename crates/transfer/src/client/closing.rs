@@ -71,7 +71,7 @@ impl Session {
     fn detach_then(self: Arc<Self>, others: Result<Others>, done: Done<Others>) {
         let session = self.clone();
         let end = move |result| {
-            session.queues.iter().for_each(SendQueue::end);
+            session.queues().iter().for_each(SendQueue::end);
             session.process.forget(session.id);
             done(result);
         };
@@ -79,8 +79,8 @@ impl Session {
             Ok(others) => others,
             Err(error) => return end(Err(error)),
         };
-        let completions = gather(self.queues.len(), Box::new(move |replies| end(replies.map(|_| others))));
-        for (queue, completion) in self.queues.iter().zip(completions) {
+        let completions = gather(self.queues().len(), Box::new(move |replies| end(replies.map(|_| others))));
+        for (queue, completion) in self.queues().iter().zip(completions) {
             queue.ask(Request::Detach { session: self.id, stripe_set: queue.stripe_set }, ending(queue, completion));
         }
     }

@@ -120,6 +120,14 @@ impl Frame {
         }
     }
 
+    /// Returns the program's bytes in it.
+    pub fn bytes(&self) -> u64 {
+        match &self.content {
+            Content::Raw { payload, .. } => payload.bytes().len() as u64,
+            Content::Whole(whole) => whole.bytes(),
+        }
+    }
+
     /// Returns the bulk bytes that travel with the first message about this frame.
     pub fn payload(&self) -> &[u8] {
         match &self.content {

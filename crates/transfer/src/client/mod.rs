@@ -30,9 +30,11 @@ mod settings;
 mod shared_pointer;
 mod stream;
 mod stream_connection;
+mod stripe_routes;
 #[cfg(test)]
 mod tests;
 mod ticket;
+mod unreceived;
 mod waker;
 mod window;
 

@@ -30,7 +30,8 @@ impl Operation {
     /// Returns whether [`Operation::wait`] would return at once.
     pub fn is_done(&self) -> bool {
         let state = self.0.state();
-        let received = || self.0.session.queues.iter().zip(&state.marks).all(|(queue, mark)| queue.has_received(*mark));
+        let received =
+            || self.0.session.queues().iter().zip(&state.marks).all(|(queue, mark)| queue.has_received(*mark));
         state.outcome.is_some() && (self.0.session.status.failure().is_some() || received())
     }
 
@@ -129,7 +130,7 @@ impl Started {
         let state = state.expect("nothing panics while it holds an operation");
         let (outcome, marks) = (state.outcome.clone().expect("waited for"), state.marks.clone());
         drop(state);
-        for (queue, mark) in self.session.queues.iter().zip(marks) {
+        for (queue, mark) in self.session.queues().iter().zip(marks) {
             queue.wait_received(mark)?;
         }
         outcome
@@ -138,7 +139,7 @@ impl Started {
     fn copied(&self) {
         if self.kind == Kind::WriteThrough {
             self.session.seal();
-            self.state().marks = self.session.queues.iter().map(|queue| queue.last_sequence()).collect();
+            self.state().marks = self.session.queues().iter().map(|queue| queue.last_sequence()).collect();
         }
         self.end(Ok(self.total_bytes()));
     }
@@ -152,7 +153,7 @@ impl Started {
         }
         self.state().unanswered = parts.len();
         for (queue, part) in parts {
-            let queue = &self.session.queues[queue];
+            let queue = &self.session.queues()[queue];
             let request =
                 Request::Read { session: self.session.id, stripe_set: queue.stripe_set, extents: part.extents };
             let (started, targets, bytes) = (self.clone(), part.targets, part.bytes);
@@ -164,10 +165,10 @@ impl Started {
     /// Splits the pieces into requests of at most a frame's length, each to one send queue.
     fn parts(&self) -> Vec<(usize, Part)> {
         let mut open: Vec<Part> = Vec::new();
-        open.resize_with(self.session.queues.len(), Part::default);
+        open.resize_with(self.session.queues().len(), Part::default);
         let (mut cursor, mut parts) = (Cursor::default(), Vec::new());
-        while let Some(stretch) = cursor.part(&self.pieces, self.session.stripe_bytes()) {
-            let queue = self.session.queue_at(stretch.offset());
+        while let Some(stretch) = cursor.part(&self.pieces, self.session.routes.stripe_bytes) {
+            let queue = self.session.routes.read(stretch.offset());
             let part = &mut open[queue];
             let target = stretch.first(FRAME_BYTES as u64 - part.bytes);
             part.extents.push(Extent { offset: target.offset(), bytes: target.bytes() });

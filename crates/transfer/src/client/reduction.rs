@@ -69,9 +69,10 @@ impl ProcessReduction {
 
     /// Notes a frame that a node has received for the first time, at `now`.
     pub fn received(&self, frame: &Frame, is_link_busy: bool, now: Instant) {
-        let (end, bytes, wire_bytes) = match frame.offered() {
-            None => (End::Node, frame.payload().len() as u64, frame.payload().len() as u64),
-            Some(whole) => (End::Client, whole.bytes(), whole.sent_bytes()),
+        let bytes = frame.bytes();
+        let (end, wire_bytes) = match frame.offered() {
+            None => (End::Node, bytes),
+            Some(whole) => (End::Client, whole.sent_bytes()),
         };
         if bytes >= MIN_MEASURED_BYTES {
             let receipt = Receipt { end, bytes, wire_bytes, is_link_busy };

@@ -3,18 +3,20 @@
 //! A send queue outlives its connection, and its node: when its own node stays away it moves to another node's stream,
 //! with everything that is not durable.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use format::{HandleKey, SessionId};
+use policy::streams::StreamPace;
 
 use super::frame::{Builder, Frame};
 use super::oneshot::{Answer, Completion};
 use super::reduction::ProcessReduction;
 use super::session_status::SessionStatus;
 use super::stream::{Ask, Stream, Streams, Work};
+use super::unreceived::Unreceived;
 use super::window::Window;
 use crate::message::Request;
 use crate::{Error, Result};
@@ -28,6 +30,8 @@ pub(super) const REACH_TIMEOUT: Duration = Duration::from_secs(3);
 pub(super) const MAX_TIMEOUTS_ALIVE: u32 = 20;
 /// Pause between a lost stripe set and the next try elsewhere.
 const MOVE_PAUSE: Duration = Duration::from_millis(50);
+/// Whole segments may go apart from the rest.
+const MAX_FRAMES_OF_BUILDER: u64 = 2;
 
 pub(super) struct SendQueue {
     pub session: SessionId,
@@ -46,8 +50,12 @@ pub(super) struct SendQueue {
     /// opened again never uses a sequence twice.
     high_sequence: Arc<AtomicU64>,
     timeout: Duration,
+    /// Seconds that paces are told count from here.
+    made: Instant,
     builder: Mutex<Builder>,
     unsealed: AtomicBool,
+    /// Of the frame under construction.
+    building_bytes: AtomicU64,
     route: Mutex<Route>,
     progress: Mutex<Progress>,
     changed: Condvar,
@@ -62,10 +70,9 @@ struct Route {
 
 #[derive(Default)]
 struct Progress {
-    /// Sequences not yet acknowledged as received.
-    unreceived: BTreeSet<u64>,
-    /// (sequence, number in the stream's log) of frames not durable, in order.
-    kept: VecDeque<(u64, u64)>,
+    unreceived: Unreceived,
+    /// Frames that are not durable, in order.
+    kept: VecDeque<KeptFrame>,
     attached: bool,
     /// Number of attachments; what a node ties to a connection is gone when this increases.
     attachments: u64,
@@ -79,6 +86,15 @@ struct Progress {
     unserved_since: Option<Instant>,
     /// As `Attached` said.
     epoch: u64,
+}
+
+/// A frame that may have to be sent again.
+#[derive(Clone, Copy)]
+struct KeptFrame {
+    sequence: u64,
+    /// Its number in the stream's log.
+    number: u64,
+    bytes: u64,
 }
 
 /// The context that a session passes to its send queues.
@@ -116,8 +132,10 @@ impl SendQueue {
             epoch: of.epoch.clone(),
             high_sequence: of.high_sequence.clone(),
             timeout: of.timeout,
+            made: Instant::now(),
             builder: Mutex::default(),
             unsealed: AtomicBool::new(false),
+            building_bytes: AtomicU64::new(0),
             route: Mutex::new(Route { stream, node: 0, last_sequence: of.high_sequence.load(Ordering::SeqCst) }),
             progress: Mutex::default(),
             changed: Condvar::new(),
@@ -144,6 +162,7 @@ impl SendQueue {
         while copied < source.len() {
             let Some(bytes) = builder.append(window, offset + copied as u64, &source[copied..]) else { break };
             copied += bytes;
+            self.building_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
             if builder.is_full() {
                 self.seal_held(&mut builder);
             }
@@ -164,6 +183,7 @@ impl SendQueue {
 
     fn seal_held(self: &Arc<Self>, builder: &mut Builder) {
         let mut route = self.route();
+        self.building_bytes.store(0, Ordering::Relaxed);
         let reduction = self.reduction.as_ref().map(|reduction| || reduction.takes_next_frame());
         let reduces_here = reduction.as_ref().map(|takes| takes as &dyn Fn() -> bool);
         for content in builder.finish(self.segment_bytes, reduces_here) {
@@ -179,6 +199,29 @@ impl SendQueue {
     /// Returns the last sequence given out.
     pub fn last_sequence(&self) -> u64 {
         self.route().last_sequence
+    }
+
+    /// Returns a sequence that no byte copied so far goes beyond: the frame under construction may become several.
+    pub fn highest_sequence(&self) -> u64 {
+        let route = self.route();
+        route.last_sequence + if self.is_unsealed() { MAX_FRAMES_OF_BUILDER } else { 0 }
+    }
+
+    /// Returns whether nothing up to a [`SendQueue::highest_sequence`] is kept any more.
+    pub fn has_released(&self, sequence: u64) -> bool {
+        // Held, so that a move to another stream is over or has not begun.
+        let route = self.route();
+        if route.last_sequence < sequence && self.is_unsealed() {
+            return false;
+        }
+        self.progress().kept.front().is_none_or(|first| first.sequence > sequence)
+    }
+
+    /// Returns how fast the send queue's stream brings its bytes, and how many it has to bring.
+    pub fn pace(&self) -> StreamPace {
+        let mut pace = self.progress().unreceived.pace().clone();
+        pace.given(self.building_bytes.load(Ordering::Relaxed), self.seconds());
+        pace
     }
 
     /// Returns when the node holds everything up to `sequence`.
@@ -227,10 +270,12 @@ impl SendQueue {
 
     // For streams.
 
-    pub fn kept(&self, sequence: u64, number: u64) {
+    pub fn kept(&self, frame: &Frame, number: u64) {
+        let now = self.seconds();
+        let kept = KeptFrame { sequence: frame.sequence, number, bytes: frame.bytes() };
         let mut progress = self.progress();
-        progress.kept.push_back((sequence, number));
-        progress.unreceived.insert(sequence);
+        progress.kept.push_back(kept);
+        progress.unreceived.add(kept.sequence, kept.bytes, now);
     }
 
     pub fn kept_nothing(&self) {
@@ -239,12 +284,13 @@ impl SendQueue {
 
     /// Forgets frames up to `sequence`, but for those in `held`; returns their numbers.
     pub fn durable(&self, sequence: u64, held: &[u64]) -> Vec<u64> {
+        let now = self.seconds();
         let mut progress = self.progress();
-        let is_durable = |(kept, _): &(u64, u64)| *kept <= sequence && !held.contains(kept);
+        let is_durable = |kept: &KeptFrame| kept.sequence <= sequence && !held.contains(&kept.sequence);
         let (durable, kept): (VecDeque<_>, VecDeque<_>) = progress.kept.drain(..).partition(is_durable);
         progress.kept = kept;
-        let numbers: Vec<u64> = durable.into_iter().map(|(_, number)| number).collect();
-        progress.unreceived.retain(|unreceived| *unreceived > sequence);
+        let numbers: Vec<u64> = durable.into_iter().map(|frame| frame.number).collect();
+        progress.unreceived.durable(sequence, now);
         progress.durable_or_forgotten(&numbers);
         drop(progress);
         self.changed.notify_all();
@@ -253,14 +299,15 @@ impl SendQueue {
 
     /// Forgets the frames whose numbers `is_old` names; returns the numbers.
     pub fn forget(&self, is_old: impl Fn(&u64) -> bool) -> Vec<u64> {
+        let now = self.seconds();
         let mut progress = self.progress();
-        let (old, kept) = progress.kept.drain(..).partition(|(_, number)| is_old(number));
+        let (old, kept): (VecDeque<_>, VecDeque<_>) =
+            progress.kept.drain(..).partition(|frame: &KeptFrame| is_old(&frame.number));
         progress.kept = kept;
-        let old: VecDeque<(u64, u64)> = old;
-        for (sequence, _) in &old {
-            progress.unreceived.remove(sequence);
+        for frame in &old {
+            progress.unreceived.received(frame.sequence, now);
         }
-        let numbers: Vec<u64> = old.into_iter().map(|(_, number)| number).collect();
+        let numbers: Vec<u64> = old.into_iter().map(|frame| frame.number).collect();
         progress.durable_or_forgotten(&numbers);
         numbers
     }
@@ -298,8 +345,9 @@ impl SendQueue {
     /// Records that the node has received a frame; `is_new`: no node had before. A frame that was only sent again is no
     /// progress: a node that breaks at what comes after it would be tried for ever.
     pub fn received(&self, sequence: u64, is_new: bool) {
+        let now = self.seconds();
         let mut progress = self.progress();
-        progress.unreceived.remove(&sequence);
+        progress.unreceived.received(sequence, now);
         if is_new {
             (progress.trouble, progress.unserved_since) = (None, None);
         }
@@ -309,6 +357,7 @@ impl SendQueue {
 
     /// Records that the node process `incarnation` serves the send queue now. Returns whether it is the first.
     pub fn attached(&self, incarnation: u64, epoch: u64, now: Instant) -> bool {
+        let seconds = self.seconds();
         let mut progress = self.progress();
         let is_first = progress.attachments == 0;
         progress.attached = true;
@@ -317,8 +366,8 @@ impl SendQueue {
         if progress.incarnation.replace(incarnation).is_some_and(|before| before != incarnation) {
             progress.was_replaced = true;
             progress.ask_after = Some(now + self.timeout / QUIET_PART);
-            let kept: Vec<u64> = progress.kept.iter().map(|(sequence, _)| *sequence).collect();
-            progress.unreceived.extend(kept);
+            let Progress { kept, unreceived, .. } = &mut *progress;
+            kept.iter().for_each(|frame| unreceived.add(frame.sequence, frame.bytes, seconds));
         }
         if is_first {
             (progress.trouble, progress.unserved_since) = (None, None);
@@ -471,6 +520,10 @@ impl SendQueue {
         }
     }
 
+    fn seconds(&self) -> f64 {
+        self.made.elapsed().as_secs_f64()
+    }
+
     fn builder(&self) -> MutexGuard<'_, Builder> {
         self.builder.lock().expect("nothing panics while it holds a builder")
     }
@@ -497,6 +550,6 @@ impl Progress {
     }
 
     fn received(&self, sequence: u64) -> bool {
-        self.unreceived.first().is_none_or(|first| *first > sequence)
+        self.unreceived.has_none_up_to(sequence)
     }
 }

@@ -14,6 +14,7 @@ use super::piece::{Cursor, Piece};
 use super::process::Process;
 use super::send_queue::{QueueContext, SendQueue};
 use super::session_status::SessionStatus;
+use super::stripe_routes::StripeRoutes;
 use super::ticket::Ticket;
 use crate::message::{Failure, FailureKind, Reply, Request};
 use crate::{Error, Result};
@@ -28,10 +29,7 @@ type Next = Box<dyn FnOnce() + Send>;
 pub(super) struct Session {
     pub id: SessionId,
     pub status: Arc<SessionStatus>,
-    /// Streams of stripe set 0, then of stripe set 1, and so on.
-    pub queues: Vec<Arc<SendQueue>>,
-    stripe_bytes: u64,
-    streams: usize,
+    pub routes: StripeRoutes,
     epoch: Arc<AtomicU64>,
     pub process: Arc<Process>,
     hinted: Mutex<Option<Instant>>,
@@ -68,9 +66,7 @@ impl Session {
         let session = Arc::new(Session {
             id: of.session,
             status: of.status,
-            queues,
-            stripe_bytes: ticket.session.stripe_bytes,
-            streams: process.settings.streams as usize,
+            routes: StripeRoutes::new(queues, process.settings.streams as usize, ticket.session.stripe_bytes),
             epoch: of.epoch,
             process: process.clone(),
             hinted: Mutex::default(),
@@ -80,44 +76,34 @@ impl Session {
         match session.wait_attached() {
             Ok(()) => Ok(session),
             Err(error) => {
-                session.queues.iter().for_each(SendQueue::end);
+                session.queues().iter().for_each(SendQueue::end);
                 Err(error)
             }
         }
     }
 
     fn wait_attached(&self) -> Result<()> {
-        for queue in &self.queues {
+        for queue in self.queues() {
             self.epoch.fetch_max(queue.wait_attached()?, Ordering::SeqCst);
         }
         Ok(())
     }
 
-    /// Returns the send queue that carries the byte at `offset`: stripes rotate over the stripe sets, and a stripe
-    /// set's stripes over its streams.
-    pub fn queue_at(&self, offset: u64) -> usize {
-        let (stripe, stripe_sets) = (offset / self.stripe_bytes, self.stripe_sets() as u64);
-        (stripe % stripe_sets) as usize * self.streams + (stripe / stripe_sets % self.streams as u64) as usize
-    }
-
-    pub fn stripe_sets(&self) -> usize {
-        self.queues.len() / self.streams
-    }
-
-    pub fn stripe_bytes(&self) -> u64 {
-        self.stripe_bytes
+    pub fn queues(&self) -> &[Arc<SendQueue>] {
+        &self.routes.queues
     }
 
     pub fn home(&self) -> &Arc<SendQueue> {
-        &self.queues[0]
+        &self.queues()[0]
     }
 
     /// Copies pieces from the cursor on; false when the window is full before the end.
     pub fn copy(&self, pieces: &[Piece], cursor: &mut Cursor) -> Result<bool> {
         let mut unlooked_bytes = 0;
-        while let Some(part) = cursor.part(pieces, self.stripe_bytes) {
-            let queue = &self.queues[self.queue_at(part.offset())];
-            let copied = queue.append(&self.process.window, part.offset(), part.source()) as u64;
+        while let Some(part) = cursor.part(pieces, self.routes.stripe_bytes) {
+            let window = &self.process.window;
+            let copy = |queue: &Arc<SendQueue>| queue.append(window, part.offset(), part.source()) as u64;
+            let copied = self.routes.write(part.offset(), copy);
             cursor.advance(copied);
             unlooked_bytes += copied;
             if unlooked_bytes >= LOOK_BYTES || copied < part.bytes() {
@@ -142,7 +128,7 @@ impl Session {
     }
 
     pub fn seal(&self) {
-        self.queues.iter().for_each(SendQueue::seal);
+        self.queues().iter().for_each(SendQueue::seal);
     }
 
     /// Sends flush hints, unless it did so a moment ago.
@@ -158,7 +144,7 @@ impl Session {
 
     /// Asks the nodes that hold bytes of this process to make them durable.
     pub fn hint_flush(&self) {
-        for (stripe_set, queues) in self.queues.chunks(self.streams).enumerate() {
+        for (stripe_set, queues) in self.queues().chunks(self.routes.streams()).enumerate() {
             if queues.iter().any(|queue| !queue.is_empty()) {
                 let status = self.status.clone();
                 // The answer that counts is `Durable`, which a stripe set that has failed never sends.
@@ -176,7 +162,7 @@ impl Session {
     /// Waits until the nodes hold everything that was copied.
     pub fn flush(&self) -> Result<()> {
         self.seal();
-        self.queues.iter().try_for_each(|queue| queue.wait_received(queue.last_sequence()))?;
+        self.queues().iter().try_for_each(|queue| queue.wait_received(queue.last_sequence()))?;
         self.status.check()
     }
 
@@ -188,7 +174,7 @@ impl Session {
         };
         let done: Done<Vec<Reply>> = Box::new(move |replies| done(replies.map(largest)));
         // Every stream is asked: its answer counts everything written over it before.
-        self.ask(&self.queues, |queue| Request::Size { session: self.id, stripe_set: queue.stripe_set }, done);
+        self.ask(self.queues(), |queue| Request::Size { session: self.id, stripe_set: queue.stripe_set }, done);
     }
 
     pub fn set_size_then(&self, size: u64, done: Done<()>) {
@@ -212,7 +198,7 @@ impl Session {
         if !only_handle {
             return Ok(());
         }
-        if let Some(queue) = self.queues.iter().find(|queue| queue.has_unreceived()) {
+        if let Some(queue) = self.queues().iter().find(|queue| queue.has_unreceived()) {
             let text = format!(
                 "a node was replaced while the file was synchronised, and stripe set {} may miss bytes written before; write \
                  them again",
@@ -221,7 +207,7 @@ impl Session {
             self.status.fail(Error::Failed(Failure::new(FailureKind::Io, text)));
             return self.status.check();
         }
-        self.queues.iter().for_each(|queue| queue.checkpointed(epoch));
+        self.queues().iter().for_each(|queue| queue.checkpointed(epoch));
         self.status.look();
         Ok(())
     }
@@ -245,7 +231,7 @@ impl Session {
     /// Returns whether the commit may miss bytes that other processes sent again after it, to a node that took a dead
     /// one's place.
     pub fn may_miss_bytes(&self) -> bool {
-        self.is_committed.load(Ordering::SeqCst) && self.queues.iter().any(|queue| queue.was_replaced())
+        self.is_committed.load(Ordering::SeqCst) && self.queues().iter().any(|queue| queue.was_replaced())
     }
 
     /// Notes that a commit runs in the background from now on, until [`Session::committed`].
@@ -271,7 +257,7 @@ impl Session {
     }
 
     pub fn ask_owners(&self, request: impl Fn(&SendQueue) -> Request, done: Done<Vec<Reply>>) {
-        self.ask(self.queues.iter().step_by(self.streams), request, done);
+        self.ask(self.queues().iter().step_by(self.routes.streams()), request, done);
     }
 
     fn ask<'a>(

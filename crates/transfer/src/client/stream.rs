@@ -223,7 +223,7 @@ impl Stream {
             state.last_number += 1;
             let number = state.last_number;
             if let (Some(queue), Work::Frame(frame)) = (queue, &work) {
-                queue.kept(frame.sequence, number);
+                queue.kept(frame, number);
             }
             state.log.insert(number, Entry { queue: queue.cloned(), work });
         }

@@ -1,0 +1,132 @@
+//! Which of several streams to one node carries the next bytes: the one that is expected to have brought them first.
+//!
+//! Streams of one process over one path are rarely equally fast: one that lost a packet sends at half its rate for many
+//! round trips. Bytes dealt out evenly then wait for the slowest stream, while the others idle. Times are the caller's
+//! seconds.
+
+/// A rate is measured over at least this time of sending (s).
+const MIN_MEASURED_S: f64 = 0.25;
+/// Weight of an earlier measurement beside a new one.
+const KEPT_WEIGHT: f64 = 0.5;
+
+/// How fast a stream brings bytes, as its receipts show, while it has something to bring.
+#[derive(Clone, Debug, Default)]
+pub struct StreamPace {
+    bytes_per_s: Option<f64>,
+    outstanding_bytes: u64,
+    /// Since when bytes are counted, while some are outstanding.
+    since: Option<f64>,
+    counted_bytes: u64,
+}
+
+impl StreamPace {
+    /// Notes bytes that the stream is to bring.
+    pub fn given(&mut self, bytes: u64, now: f64) {
+        self.outstanding_bytes += bytes;
+        if self.since.is_none() {
+            (self.since, self.counted_bytes) = (Some(now), 0);
+        }
+    }
+
+    /// Notes that the node has received bytes.
+    pub fn received(&mut self, bytes: u64, now: f64) {
+        self.outstanding_bytes = self.outstanding_bytes.saturating_sub(bytes);
+        self.counted_bytes += bytes;
+        let elapsed = self.since.map_or(0.0, |since| now - since);
+        if elapsed >= MIN_MEASURED_S {
+            let measured = self.counted_bytes as f64 / elapsed;
+            let kept = |before| KEPT_WEIGHT * before + (1.0 - KEPT_WEIGHT) * measured;
+            self.bytes_per_s = Some(self.bytes_per_s.map_or(measured, kept));
+            (self.since, self.counted_bytes) = (Some(now), 0);
+        }
+        if self.outstanding_bytes == 0 {
+            self.since = None;
+        }
+    }
+
+    /// Returns the bytes given and not received.
+    pub fn outstanding_bytes(&self) -> u64 {
+        self.outstanding_bytes
+    }
+}
+
+/// Returns the index of the stream that is expected to have brought `bytes` more first. Without a rate for each, all
+/// count as equally fast.
+pub fn first(streams: &[StreamPace], bytes: u64) -> usize {
+    let are_measured = streams.iter().all(|stream| stream.bytes_per_s.is_some_and(|rate| rate > 0.0));
+    let rate = |stream: &StreamPace| if are_measured { stream.bytes_per_s.unwrap_or(1.0) } else { 1.0 };
+    let seconds = |stream: &StreamPace| (stream.outstanding_bytes + bytes) as f64 / rate(stream);
+    let order = |one: &usize, other: &usize| seconds(&streams[*one]).total_cmp(&seconds(&streams[*other]));
+    (0..streams.len()).min_by(order).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    /// Deals `stripes` out in bursts to streams with these rates; returns when each has brought its part (s).
+    fn ends(rates: &[f64], stripes: usize, window: u64) -> Vec<f64> {
+        let mut paces = vec![StreamPace::default(); rates.len()];
+        let (mut left, mut now, mut brought) = (stripes, 0.0, vec![0.0; rates.len()]);
+        let mut ends = vec![0.0; rates.len()];
+        while left > 0 || paces.iter().any(|pace| pace.outstanding_bytes() > 0) {
+            let outstanding = |paces: &[StreamPace]| paces.iter().map(StreamPace::outstanding_bytes).sum::<u64>();
+            while left > 0 && outstanding(&paces) + 4 * MIB <= window {
+                let to = first(&paces, 4 * MIB);
+                paces[to].given(4 * MIB, now);
+                left -= 1;
+            }
+            now += 0.01;
+            for (index, rate) in rates.iter().enumerate() {
+                brought[index] += rate * 0.01;
+                let bytes = (brought[index] as u64).min(paces[index].outstanding_bytes());
+                brought[index] =
+                    if paces[index].outstanding_bytes() == bytes { 0.0 } else { brought[index] - bytes as f64 };
+                if bytes > 0 {
+                    paces[index].received(bytes, now);
+                    ends[index] = now;
+                }
+            }
+        }
+        ends
+    }
+
+    #[test]
+    fn a_slow_stream_gets_less_and_all_end_together() {
+        let ends = ends(&[16e6, 4e6], 64, 64 * MIB);
+        let ideal = 64.0 * 4.0 * MIB as f64 / 20e6;
+        let last = ends.iter().copied().fold(0.0, f64::max);
+        assert!(last < 1.12 * ideal, "{ends:?}, {ideal} at best");
+    }
+
+    #[test]
+    fn equal_streams_get_equal_parts() {
+        let ends = ends(&[10e6, 10e6, 10e6], 60, 64 * MIB);
+        assert!((ends[0] - ends[2]).abs() < 0.5, "{ends:?}");
+    }
+
+    #[test]
+    fn before_anything_is_measured_the_least_burdened_is_taken() {
+        let mut paces = vec![StreamPace::default(); 3];
+        let dealt: Vec<usize> = (0..6)
+            .map(|_| {
+                let to = first(&paces, MIB);
+                paces[to].given(MIB, 0.0);
+                to
+            })
+            .collect();
+        assert_eq!(dealt, [0, 1, 2, 0, 1, 2]);
+    }
+
+    #[test]
+    fn idle_time_is_not_measured() {
+        let mut pace = StreamPace::default();
+        pace.given(MIB, 0.0);
+        pace.received(MIB, 1.0);
+        pace.given(MIB, 100.0);
+        pace.received(MIB, 101.0);
+        assert_eq!(pace.bytes_per_s, Some(MIB as f64));
+    }
+}
