@@ -66,6 +66,7 @@ static int share_system_hints(struct open_file *file, char *text, size_t bytes) 
 
 static int share_ticket(struct open_file *file, struct ticket *ticket) {
     char hints[MAX_SYSTEM_HINT_BYTES + 1];
+    thalweg_connect(file->name);
     if (file->rank == 0) {
         ticket->hint_bytes = read_system_hints(hints);
         int code = thalweg_open(file->name, store_flags(file->amode), ticket->body, MAX_TICKET_BYTES, &ticket->bytes);

@@ -48,4 +48,5 @@ pub use secret_file::{
 pub use server::Server;
 pub use server::answer_memory::AnswerCharge;
 pub use service::{ClientSender, Handler, Hello, Replier, Service};
+pub use signals::without_signals;
 pub use tls::{Credentials, TLS_CA_VARIABLE, TlsClient, TlsServer, serves_this_job};

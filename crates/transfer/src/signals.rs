@@ -1,7 +1,7 @@
 //! Threads started inside other people's programs leave the signals to them.
 
-/// Threads inherit the mask of signals of the one that starts them.
-pub(crate) fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+/// Calls `start`, which starts a thread, with all signals blocked. Threads inherit the mask of signals of the one that starts them.
+pub fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     // SAFETY: both sets live on this stack and are initialised by the calls they are passed to.
     unsafe {
         let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());

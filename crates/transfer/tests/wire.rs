@@ -9,6 +9,8 @@ mod conformance;
 mod decoding;
 #[path = "wire/fake.rs"]
 mod fake;
+#[path = "wire/link.rs"]
+mod link;
 #[path = "wire/messages.rs"]
 mod messages;
 #[path = "../../../fuzz/src/mutation.rs"]

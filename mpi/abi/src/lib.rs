@@ -49,6 +49,15 @@ pub extern "C" fn thalweg_last_error() -> *const c_char {
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_connect(path: *const c_char) {
+    // What is wrong is said by the call that opens or attaches.
+    let _ = answer(|| {
+        client()?.connect(unsafe { name(path) });
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn thalweg_open(
     path: *const c_char,
     flags: u32,

@@ -1,16 +1,17 @@
 //! Where this process's segments are reduced: what is known of link, node and machine before the first frame.
 //!
-//! With `auto` they are measured once, at the first open, which costs some tens of milliseconds; the policy assumes
-//! data that simulations usually write, and learns from the frames (docs/models.md).
+//! With `auto` they are measured once, while the first file is opened; the policy assumes data that simulations usually
+//! write, and learns from the frames (docs/models.md).
 
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use format::Settings as StoreSettings;
 use policy::reduction::{Adaptive, Choice, Conditions, End};
-use transfer::Link;
-use transfer::client::{AdaptiveReducer, Reducer, Reduction, Settings};
+use transfer::client::{AdaptiveReducer, InitialPolicy, Reducer, Reduction, Settings};
+use transfer::{Link, without_signals};
 
 use crate::reducer::SegmentReducer;
 
@@ -22,34 +23,48 @@ const SEGMENT_BYTES: usize = 8 << 10;
 const TIMEOUT_PART: u32 = 8;
 const MAX_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Returns the reducer that the settings ask for; none where nodes reduce.
+/// Returns the reducer that the settings ask for; none where nodes reduce. With `auto` a measurement begins.
 pub fn reducer(settings: &Settings) -> Option<AdaptiveReducer> {
     let policy = match settings.reduction {
         Reduction::Node => return None,
-        Reduction::Client => Adaptive::fixed(End::Client),
-        Reduction::Auto => Adaptive::new(Choice::Auto, measured_conditions(settings)),
+        Reduction::Client => InitialPolicy::Known(Box::new(Adaptive::fixed(End::Client))),
+        Reduction::Auto => {
+            let measurement = Measurement::begin(settings);
+            InitialPolicy::Measured(Arc::new(move || Adaptive::new(Choice::Auto, measurement.conditions())))
+        }
     };
     Some(AdaptiveReducer { reducer: Arc::new(SegmentReducer), policy })
 }
 
-/// A node that does not answer in time is taken for one that is never in the way, until frames show it.
-fn measured_conditions(settings: &Settings) -> Conditions {
-    let timeout = (settings.timeout / TIMEOUT_PART).min(MAX_TIMEOUT);
-    let link = measure_within(timeout, settings);
-    link.map_or(Conditions::UNKNOWN, |link| conditions(&link, settings.nodes.len()))
+/// A measurement in a thread of its own, since the time of resolving, connecting and the node itself is not known
+/// beforehand; after the timeout the thread is left alone.
+struct Measurement {
+    measured: Mutex<Receiver<Conditions>>,
+    until: Instant,
 }
 
-/// Measures in a thread, since the time of resolving, connecting and the node itself is not known beforehand; after the
-/// timeout the thread is left alone.
-fn measure_within(timeout: Duration, settings: &Settings) -> Option<Link> {
-    let (node, credentials) = (settings.nodes.first()?.clone(), settings.credentials_of_nodes().clone());
-    let (measured, link) = mpsc::channel();
-    let measure = move || {
-        // The receiver is gone after the timeout.
-        let _ = measured.send(Link::measure(&node, &credentials).ok());
-    };
-    thread::Builder::new().name("thalweg-link".into()).spawn(measure).ok()?;
-    link.recv_timeout(timeout).ok().flatten()
+impl Measurement {
+    fn begin(settings: &Settings) -> Self {
+        let (sender, measured) = channel();
+        let until = Instant::now() + (settings.timeout / TIMEOUT_PART).min(MAX_TIMEOUT);
+        let (nodes, credentials) = (settings.nodes.clone(), settings.credentials_of_nodes().clone());
+        let measure = move || {
+            if let Some(link) = nodes.first().and_then(|node| Link::measure(node, &credentials).ok()) {
+                // The receiver is gone after the timeout.
+                let _ = sender.send(conditions(&link, nodes.len()));
+            }
+        };
+        // Where no thread can be had, nothing is measured: the sender is gone with the closure.
+        let _ = without_signals(|| thread::Builder::new().name("thalweg-link".into()).spawn(measure));
+        Measurement { measured: Mutex::new(measured), until }
+    }
+
+    /// A node that does not answer in time is taken for one that is never in the way, until frames show it.
+    fn conditions(&self) -> Conditions {
+        let measured = self.measured.lock().expect("receiving does not panic");
+        let left = self.until.saturating_duration_since(Instant::now());
+        measured.recv_timeout(left).unwrap_or(Conditions::UNKNOWN)
+    }
 }
 
 fn conditions(link: &Link, nodes: usize) -> Conditions {
@@ -104,7 +119,10 @@ mod tests {
     use super::*;
 
     fn end(settings: &Settings) -> End {
-        reducer(settings).map_or(End::Node, |reducer| reducer.policy.end())
+        reducer(settings).map_or(End::Node, |reducer| match reducer.policy {
+            InitialPolicy::Known(policy) => policy.end(),
+            InitialPolicy::Measured(measured) => measured().end(),
+        })
     }
 
     #[test]

@@ -49,7 +49,7 @@ pub use names::{CONFIGURATION_VARIABLE, configuration_file};
 pub use operation::Operation;
 pub use piece::Piece;
 pub use reduce::{Reducer, ZEROS};
-pub use reduction::AdaptiveReducer;
+pub use reduction::{AdaptiveReducer, InitialPolicy};
 pub use settings::{Acknowledge, Reduction, Settings};
 pub use shared_pointer::PointerStart;
 pub use ticket::{TICKET_BYTES, Ticket};
@@ -91,6 +91,19 @@ impl Client {
     pub fn with_first_call_begun(self, begun: Instant) -> Self {
         *self.begun.lock().expect("noting the time does not panic") = Some(begun);
         self
+    }
+
+    /// Begins to connect to the nodes of a name that will be opened or attached to, and returns at once. What is wrong
+    /// with the name or its nodes is said by the call that uses them.
+    pub fn connect(&self, name: &[u8]) {
+        let Ok(found) = names::resolve(name, &self.settings.nodes) else { return };
+        if check_addresses(&found.nodes).is_err() || self.learn_credentials(name, &found.nodes).is_err() {
+            return;
+        }
+        let Ok(process) = self.process() else { return };
+        for node in &found.nodes {
+            (0..self.settings.streams).for_each(|index| process.streams.get(node, index).try_reach());
+        }
     }
 
     /// Joins or begins the live session of a file. Every process that uses it attaches with the ticket; a ticket that

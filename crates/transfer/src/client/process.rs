@@ -114,6 +114,7 @@ impl Process {
             self.forget(id);
         }
         let session = session?;
+        self.reduction.iter().for_each(|reduction| reduction.begin());
         self.sessions().insert(id, OpenSession { session: Some(session.clone()), handles: 1 });
         self.forgotten.notify_all();
         Ok(session)

@@ -3,7 +3,7 @@
 //! All send queues and I/O threads of a process share one, since they share its cores and its link. The lock is held for
 //! numbers only.
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use format::{Block, Settings};
@@ -20,19 +20,51 @@ const MIN_MEASURED_BYTES: u64 = FRAME_BYTES as u64 / 4;
 #[derive(Clone)]
 pub struct AdaptiveReducer {
     pub reducer: Arc<dyn Reducer>,
-    pub policy: Adaptive,
+    pub policy: InitialPolicy,
+}
+
+/// The policy before the first frame.
+#[derive(Clone)]
+pub enum InitialPolicy {
+    Known(Box<Adaptive>),
+    /// Returned, once, when the first file is attached: what it needs is measured while the file is opened.
+    Measured(Arc<dyn Fn() -> Adaptive + Send + Sync>),
+}
+
+impl InitialPolicy {
+    /// Returns whether frames can ever be reduced at the client.
+    pub(super) fn may_use_client(&self) -> bool {
+        match self {
+            InitialPolicy::Known(policy) => policy.may_use_client(),
+            InitialPolicy::Measured(_) => true,
+        }
+    }
+
+    fn get(&self) -> Adaptive {
+        match self {
+            InitialPolicy::Known(policy) => Adaptive::clone(policy),
+            InitialPolicy::Measured(measured) => measured(),
+        }
+    }
 }
 
 /// The [`AdaptiveReducer`] of a running process.
 pub(super) struct ProcessReduction {
     reducer: Arc<dyn Reducer>,
-    policy: Mutex<Adaptive>,
+    initial: InitialPolicy,
+    policy: OnceLock<Mutex<Adaptive>>,
     begun: Instant,
 }
 
 impl ProcessReduction {
     pub fn new(from: AdaptiveReducer) -> Self {
-        ProcessReduction { reducer: from.reducer, policy: Mutex::new(from.policy), begun: Instant::now() }
+        let AdaptiveReducer { reducer, policy: initial } = from;
+        ProcessReduction { reducer, initial, policy: OnceLock::new(), begun: Instant::now() }
+    }
+
+    /// Waits for what the policy needs to know before the first frame.
+    pub fn begin(&self) {
+        drop(self.policy());
     }
 
     /// Returns whether the next frame's whole segments are reduced here; a frame asks once.
@@ -81,7 +113,8 @@ impl ProcessReduction {
     }
 
     fn policy(&self) -> MutexGuard<'_, Adaptive> {
-        self.policy.lock().expect("the policy does not panic")
+        let policy = self.policy.get_or_init(|| Mutex::new(self.initial.get()));
+        policy.lock().expect("the policy does not panic")
     }
 }
 

@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fake_node::{Node, SEGMENT_BYTES, World};
+use policy::reduction::{Adaptive, End};
 
 use super::*;
 use crate::message::FailureKind;
@@ -337,4 +338,51 @@ fn measure_one_gibibyte_to_a_node_that_discards() {
         let fields: Vec<&str> = rest.split_whitespace().collect();
         println!("{}) user {} system {} (1/100 s)", name, fields[11], fields[12]);
     }
+}
+
+#[test]
+fn every_stream_is_connected_before_the_file_is_opened() {
+    let (_world, nodes) = nodes(2);
+    let client = Client::new(settings(&nodes), None);
+    client.connect(b"/run/out.dat");
+    let streams = u64::from(Settings::default().streams);
+    let greetings = |node: &Arc<Node>| node.does.greetings.load(Ordering::SeqCst);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while nodes.iter().any(|node| greetings(node) < streams) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let file = open(&client, WRITE);
+    file.write(&[source(0, &[7; 100])]).unwrap();
+    file.commit().unwrap();
+    file.detach(1).unwrap();
+    assert!(
+        nodes.iter().all(|node| greetings(node) == streams),
+        "{:?}",
+        nodes.iter().map(greetings).collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn connecting_says_nothing_of_names_and_nodes_that_cannot_be_used() {
+    let client = Client::new(Settings { nodes: vec!["no address".into()], ..Settings::default() }, None);
+    client.connect(b"/run/out.dat");
+    client.connect(b"nobody:/run/out.dat");
+    assert!(client.open(b"/run/out.dat", READ).is_err());
+}
+
+#[test]
+fn what_a_file_is_attached_for_waits_for_the_measured_policy() {
+    let (_world, nodes) = nodes(1);
+    let policy = InitialPolicy::Measured(Arc::new(|| {
+        std::thread::sleep(Duration::from_millis(300));
+        Adaptive::fixed(End::Client)
+    }));
+    let client = Client::new(settings(&nodes), Some(reducing::plain(policy)));
+    let begun = Instant::now();
+    let file = open(&client, WRITE);
+    assert!(begun.elapsed() >= Duration::from_millis(300));
+    file.write(&[source(0, &reducing::distinct(100, 0))]).unwrap();
+    file.flush().unwrap();
+    assert!(nodes[0].does.digest_offers.load(Ordering::SeqCst) > 0, "reduced at the node");
+    file.detach(1).unwrap();
 }

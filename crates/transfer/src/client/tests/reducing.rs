@@ -1,6 +1,6 @@
 //! Reduction at the client: what is sent for segments that nodes have, or do not have.
 
-use policy::reduction::{Adaptive, Choice, Conditions, End};
+use policy::reduction::{Choice, Conditions};
 
 use super::*;
 use crate::client::{Reducer, ZEROS};
@@ -104,7 +104,11 @@ pub fn reducing(settings: Settings) -> Client {
 }
 
 fn reducing_by(settings: Settings, policy: Adaptive) -> Client {
-    Client::new(settings, Some(AdaptiveReducer { reducer: Arc::new(PlainReducer), policy }))
+    Client::new(settings, Some(plain(InitialPolicy::Known(Box::new(policy)))))
+}
+
+pub fn plain(policy: InitialPolicy) -> AdaptiveReducer {
+    AdaptiveReducer { reducer: Arc::new(PlainReducer), policy }
 }
 
 fn in_large_stripes(nodes: &[Arc<Node>]) -> Settings {
