@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use format::Settings as StoreSettings;
 use policy::reduction::{Adaptive, Choice, Conditions, End};
-use transfer::client::{AdaptiveReducer, InitialPolicy, Reducer, Reduction, Settings};
+use transfer::client::{AdaptiveReducer, PolicySource, Reducer, Reduction, Settings};
 use transfer::{Link, without_signals};
 
 use crate::reducer::SegmentReducer;
@@ -27,10 +27,10 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(2);
 pub fn reducer(settings: &Settings) -> Option<AdaptiveReducer> {
     let policy = match settings.reduction {
         Reduction::Node => return None,
-        Reduction::Client => InitialPolicy::Known(Box::new(Adaptive::fixed(End::Client))),
+        Reduction::Client => PolicySource::Known(Box::new(Adaptive::fixed(End::Client))),
         Reduction::Auto => {
             let measurement = Measurement::begin(settings);
-            InitialPolicy::Measured(Arc::new(move || Adaptive::new(Choice::Auto, measurement.conditions())))
+            PolicySource::Measured(Arc::new(move || Adaptive::new(Choice::Auto, measurement.conditions())))
         }
     };
     Some(AdaptiveReducer { reducer: Arc::new(SegmentReducer), policy })
@@ -120,8 +120,8 @@ mod tests {
 
     fn end(settings: &Settings) -> End {
         reducer(settings).map_or(End::Node, |reducer| match reducer.policy {
-            InitialPolicy::Known(policy) => policy.end(),
-            InitialPolicy::Measured(measured) => measured().end(),
+            PolicySource::Known(policy) => policy.end(),
+            PolicySource::Measured(measured) => measured().end(),
         })
     }
 

@@ -16,7 +16,7 @@ const FIELD: &str = "\
     file files frame from guard handle handler handshake header heartbeats held hello holders id identity idle \
     incoming index io issued join key kind known lease leaves limits link list live liveness local lock lost lru \
     manifests map memory merge mode names new next nonce numbers off offers one open opened operation options order \
-    origin others outgoing overwritten pace packed packer parts path payload permissions pin plain plan pointer \
+    origin others outgoing overwritten pace packed packer parts path payload pending permissions pin plain plan pointer \
     pool pooled process published purpose queue queued random range reach read readable reader rebuild receive received record \
     reduction referable refusal rejection remote removals repair replier report repository resolution resolve \
     resolved result role root rounds runs scan scope scopes sealed secret secrets send sender server service set \

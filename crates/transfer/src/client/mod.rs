@@ -17,6 +17,8 @@ mod frame;
 mod names;
 mod oneshot;
 mod operation;
+
+mod pending_frames;
 mod piece;
 mod process;
 mod reactor;
@@ -30,11 +32,10 @@ mod settings;
 mod shared_pointer;
 mod stream;
 mod stream_connection;
-mod stripe_routes;
+mod stripe_streams;
 #[cfg(test)]
 mod tests;
 mod ticket;
-mod unreceived;
 mod waker;
 mod window;
 
@@ -49,7 +50,7 @@ pub use names::{CONFIGURATION_VARIABLE, configuration_file};
 pub use operation::Operation;
 pub use piece::Piece;
 pub use reduce::{Reducer, ZEROS};
-pub use reduction::{AdaptiveReducer, InitialPolicy};
+pub use reduction::{AdaptiveReducer, PolicySource};
 pub use settings::{Acknowledge, Reduction, Settings};
 pub use shared_pointer::PointerStart;
 pub use ticket::{TICKET_BYTES, Ticket};

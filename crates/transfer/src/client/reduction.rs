@@ -20,30 +20,30 @@ const MIN_MEASURED_BYTES: u64 = FRAME_BYTES as u64 / 4;
 #[derive(Clone)]
 pub struct AdaptiveReducer {
     pub reducer: Arc<dyn Reducer>,
-    pub policy: InitialPolicy,
+    pub policy: PolicySource,
 }
 
 /// The policy before the first frame.
 #[derive(Clone)]
-pub enum InitialPolicy {
+pub enum PolicySource {
     Known(Box<Adaptive>),
     /// Returned, once, when the first file is attached: what it needs is measured while the file is opened.
     Measured(Arc<dyn Fn() -> Adaptive + Send + Sync>),
 }
 
-impl InitialPolicy {
+impl PolicySource {
     /// Returns whether frames can ever be reduced at the client.
     pub(super) fn may_use_client(&self) -> bool {
         match self {
-            InitialPolicy::Known(policy) => policy.may_use_client(),
-            InitialPolicy::Measured(_) => true,
+            PolicySource::Known(policy) => policy.may_use_client(),
+            PolicySource::Measured(_) => true,
         }
     }
 
     fn get(&self) -> Adaptive {
         match self {
-            InitialPolicy::Known(policy) => Adaptive::clone(policy),
-            InitialPolicy::Measured(measured) => measured(),
+            PolicySource::Known(policy) => Adaptive::clone(policy),
+            PolicySource::Measured(measured) => measured(),
         }
     }
 }
@@ -51,7 +51,7 @@ impl InitialPolicy {
 /// The [`AdaptiveReducer`] of a running process.
 pub(super) struct ProcessReduction {
     reducer: Arc<dyn Reducer>,
-    initial: InitialPolicy,
+    initial: PolicySource,
     policy: OnceLock<Mutex<Adaptive>>,
     begun: Instant,
 }

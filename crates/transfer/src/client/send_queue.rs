@@ -13,10 +13,10 @@ use policy::streams::StreamPace;
 
 use super::frame::{Builder, Frame};
 use super::oneshot::{Answer, Completion};
+use super::pending_frames::PendingFrames;
 use super::reduction::ProcessReduction;
 use super::session_status::SessionStatus;
 use super::stream::{Ask, Stream, Streams, Work};
-use super::unreceived::Unreceived;
 use super::window::Window;
 use crate::message::Request;
 use crate::{Error, Result};
@@ -70,7 +70,7 @@ struct Route {
 
 #[derive(Default)]
 struct Progress {
-    unreceived: Unreceived,
+    unreceived: PendingFrames,
     /// Frames that are not durable, in order.
     kept: VecDeque<KeptFrame>,
     attached: bool,

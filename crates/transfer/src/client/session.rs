@@ -14,7 +14,7 @@ use super::piece::{Cursor, Piece};
 use super::process::Process;
 use super::send_queue::{QueueContext, SendQueue};
 use super::session_status::SessionStatus;
-use super::stripe_routes::StripeRoutes;
+use super::stripe_streams::StripeStreams;
 use super::ticket::Ticket;
 use crate::message::{Failure, FailureKind, Reply, Request};
 use crate::{Error, Result};
@@ -29,7 +29,7 @@ type Next = Box<dyn FnOnce() + Send>;
 pub(super) struct Session {
     pub id: SessionId,
     pub status: Arc<SessionStatus>,
-    pub routes: StripeRoutes,
+    pub routes: StripeStreams,
     epoch: Arc<AtomicU64>,
     pub process: Arc<Process>,
     hinted: Mutex<Option<Instant>>,
@@ -66,7 +66,7 @@ impl Session {
         let session = Arc::new(Session {
             id: of.session,
             status: of.status,
-            routes: StripeRoutes::new(queues, process.settings.streams as usize, ticket.session.stripe_bytes),
+            routes: StripeStreams::new(queues, process.settings.streams as usize, ticket.session.stripe_bytes),
             epoch: of.epoch,
             process: process.clone(),
             hinted: Mutex::default(),

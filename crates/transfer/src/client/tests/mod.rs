@@ -373,7 +373,7 @@ fn connecting_says_nothing_of_names_and_nodes_that_cannot_be_used() {
 #[test]
 fn what_a_file_is_attached_for_waits_for_the_measured_policy() {
     let (_world, nodes) = nodes(1);
-    let policy = InitialPolicy::Measured(Arc::new(|| {
+    let policy = PolicySource::Measured(Arc::new(|| {
         std::thread::sleep(Duration::from_millis(300));
         Adaptive::fixed(End::Client)
     }));

@@ -104,10 +104,10 @@ pub fn reducing(settings: Settings) -> Client {
 }
 
 fn reducing_by(settings: Settings, policy: Adaptive) -> Client {
-    Client::new(settings, Some(plain(InitialPolicy::Known(Box::new(policy)))))
+    Client::new(settings, Some(plain(PolicySource::Known(Box::new(policy)))))
 }
 
-pub fn plain(policy: InitialPolicy) -> AdaptiveReducer {
+pub fn plain(policy: PolicySource) -> AdaptiveReducer {
     AdaptiveReducer { reducer: Arc::new(PlainReducer), policy }
 }
 

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use policy::streams::StreamPace;
 
 #[derive(Default)]
-pub(super) struct Unreceived {
+pub(super) struct PendingFrames {
     /// Their bytes, by sequence.
     frames: BTreeMap<u64, u64>,
     pace: StreamPace,
 }
 
-impl Unreceived {
+impl PendingFrames {
     /// Adds a frame that is to be brought to the node, `now` in seconds. One that is there already stays as it is.
     pub fn add(&mut self, sequence: u64, bytes: u64, now: f64) {
         if self.frames.insert(sequence, bytes).is_none() {
@@ -43,7 +43,7 @@ impl Unreceived {
     }
 
     pub fn clear(&mut self) {
-        *self = Unreceived::default();
+        *self = PendingFrames::default();
     }
 
     pub fn pace(&self) -> &StreamPace {

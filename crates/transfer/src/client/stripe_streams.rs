@@ -13,7 +13,7 @@ use super::send_queue::SendQueue;
 /// Stripes in the map before those that are released are looked for.
 const MIN_SWEEP: usize = 64;
 
-pub(super) struct StripeRoutes {
+pub(super) struct StripeStreams {
     /// Streams of stripe set 0, then of stripe set 1, and so on.
     pub queues: Vec<Arc<SendQueue>>,
     pub stripe_bytes: u64,
@@ -35,9 +35,9 @@ struct Stripe {
     sequence: u64,
 }
 
-impl StripeRoutes {
+impl StripeStreams {
     pub fn new(queues: Vec<Arc<SendQueue>>, streams: usize, stripe_bytes: u64) -> Self {
-        StripeRoutes { queues, stripe_bytes, streams, held: Mutex::default() }
+        StripeStreams { queues, stripe_bytes, streams, held: Mutex::default() }
     }
 
     pub fn streams(&self) -> usize {
