@@ -13,7 +13,7 @@ const FIELD: &str = "\
     client clock closing codec collect commit committed comparison completion confirmed connection connections \
     containers content context counters counting credentials cursor damage decoded detach difference digest directory \
     disconnect done durable ends engines entries entry error event extents failed failure fault faulty field figures \
-    file files frame from guard handle handler handshake header heartbeats held hello holders id identity idle \
+    file files frame frames from guard handle handler handshake header heartbeats held hello holders id identity idle \
     incoming index io issued join key kind known lease leaves limits link list live liveness local lock lost lru \
     manifests map memory merge mode names new next nonce numbers off offers one open opened operation options order \
     origin others outgoing overwritten pace packed packer parts path payload pending permissions pin plain plan pointer \
