@@ -1,12 +1,16 @@
 //! Checks a remote client's commit against the store before it becomes a version: every page is there and is what its
 //! parent says, every run has the segments and the bytes that are asked of it, and the sizes agree.
 //!
+//! What a client names wrongly is refused and recorded nowhere as damage: the segments that it names may be others' and
+//! whole.
+//!
 //! A version that passes can be read, verified, counted and collected; later readers may trust its numbers.
 
 use std::collections::{BTreeSet, HashMap};
 
 use format::{Change, ContainerId, Entry, EntryKind, Page, Root, SegmentAddress, StorePath, VersionRecord};
 
+use crate::tree::child_of;
 use crate::{Error, Repository, Result};
 
 /// A root page that stands in the catalog is small (bytes).
@@ -43,7 +47,7 @@ impl Admission<'_> {
             Root::Inline(_) => {}
             Root::Stored { address, .. } => self.refer(address.container)?,
         }
-        let page = self.repository.root_page(&version.root)?;
+        let page = self.repository.claimed_root_page(&version.root)?;
         if page.length() != version.size {
             return Err(mismatch(format!(
                 "its manifest has {} bytes, and its size is {}",
@@ -77,7 +81,7 @@ impl Admission<'_> {
             EntryKind::Zero | EntryKind::Hole => Ok(1),
             EntryKind::Data { run, skip, digest } => {
                 self.refer(run.container)?;
-                let segments = self.repository.checked_entries(*run, digest)?;
+                let segments = self.repository.claimed_entries(*run, digest)?;
                 let bytes: u64 = segments.iter().map(|segment| u64::from(segment.bytes)).sum();
                 if u64::from(*skip).saturating_add(entry.length) > bytes {
                     return Err(mismatch(format!("{} bytes after {skip} of a run of {bytes}", entry.length)));
@@ -86,7 +90,7 @@ impl Admission<'_> {
             }
             EntryKind::Page { address, digest } => {
                 self.refer(address.container)?;
-                let child = self.repository.child(parent, entry, *address, digest)?;
+                let child = child_of(parent, entry, *address, self.repository.claimed_page(*address, digest)?)?;
                 if let Some(known) = self.pages.get(&(*address, *digest)) {
                     return Ok(*known);
                 }

@@ -16,5 +16,5 @@ pub(crate) use extents::Extents;
 pub(crate) use narrow::narrow;
 pub(crate) use splice::{append, join, rewrite, splice};
 pub(crate) use walk::{
-    PageSet, UnreadablePage, all_entries, collect_new_runs, collect_runs, entries_in, is_leaf_of_pages,
+    PageSet, UnreadablePage, all_entries, child_of, collect_new_runs, collect_runs, entries_in, is_leaf_of_pages,
 };

@@ -47,19 +47,30 @@ fn narrow_run(run: Run, segments: &[SegmentEntry], start: u64, length: u64) -> O
 }
 
 impl Repository {
-    /// Fingerprints and lengths of a run, checked against the digest the manifest holds.
+    /// Returns fingerprints and lengths of a run, checked against the digest the manifest holds. Others in their place,
+    /// and segments that are missing, are recorded as damage.
     pub(crate) fn checked_entries(&self, run: Run, digest: &[u8; 32]) -> Result<Vec<SegmentEntry>> {
         let segments = self.store.entries(run).inspect_err(|error| {
             if matches!(error, store::Error::NotFound { .. }) {
                 self.record_missing(run);
             }
         })?;
-        if run_digest(segments.iter().map(|segment| &segment.fingerprint)) != *digest {
+        if !are_named(&segments, digest) {
             self.record_mismatch(run);
             return Err(not_named(run).into());
         }
         Ok(segments)
     }
+
+    /// [`Repository::checked_entries`] of a run that a client names: what it names wrongly says nothing of the store.
+    pub(crate) fn claimed_entries(&self, run: Run, digest: &[u8; 32]) -> Result<Vec<SegmentEntry>> {
+        let segments = self.store.entries(run)?;
+        if are_named(&segments, digest) { Ok(segments) } else { Err(not_named(run).into()) }
+    }
+}
+
+fn are_named(segments: &[SegmentEntry], digest: &[u8; 32]) -> bool {
+    run_digest(segments.iter().map(|segment| &segment.fingerprint)) == *digest
 }
 
 #[cfg(test)]

@@ -16,20 +16,44 @@ impl Repository {
         }
     }
 
-    /// Reads a stored page, checked against the digest its parent holds.
+    /// Reads a stored page, checked against the digest its parent holds. Another one in its place is recorded as damage.
     pub(crate) fn page(&self, address: SegmentAddress, digest: &[u8; 32]) -> Result<Page> {
+        self.page_of(address, digest)?.ok_or_else(|| {
+            self.record_mismatch(Run::single(address));
+            other_page(address).into()
+        })
+    }
+
+    /// [`Repository::root_page`] of a manifest that a client made: what it names wrongly says nothing of the store.
+    pub(crate) fn claimed_root_page(&self, root: &Root) -> Result<Page> {
+        match root {
+            Root::Inline(_) => self.root_page(root),
+            Root::Stored { address, digest } => self.claimed_page(*address, digest),
+        }
+    }
+
+    /// [`Repository::page`] by the name that a client gives.
+    pub(crate) fn claimed_page(&self, address: SegmentAddress, digest: &[u8; 32]) -> Result<Page> {
+        self.page_of(address, digest)?.ok_or_else(|| other_page(address).into())
+    }
+
+    /// Returns the page at an address; none when it is not the one with this digest.
+    fn page_of(&self, address: SegmentAddress, digest: &[u8; 32]) -> Result<Option<Page>> {
         if !address.is_possible() {
             let why = "no segment can have this number".to_owned();
             return Err(store::Error::Corrupt { path: format!("manifest page {address}"), offset: 0, why }.into());
         }
         let segments = self.segments(Run::single(address))?;
         if page_digest(&segments[0]) != *digest {
-            self.record_mismatch(Run::single(address));
-            let why = "the page is not the one its parent names".to_owned();
-            return Err(store::Error::Corrupt { path: format!("manifest page {address}"), offset: 0, why }.into());
+            return Ok(None);
         }
-        possible(Page::decode(&segments[0])?)
+        possible(Page::decode(&segments[0])?).map(Some)
     }
+}
+
+fn other_page(address: SegmentAddress) -> store::Error {
+    let why = "the page is not the one its parent names".to_owned();
+    store::Error::Corrupt { path: format!("manifest page {address}"), offset: 0, why }
 }
 
 /// Refuses a page that names impossible places: every walk of a manifest counts on its numbers.
@@ -55,13 +79,17 @@ impl Repository {
         address: SegmentAddress,
         digest: &[u8; 32],
     ) -> Result<Page> {
-        let child = self.page(address, digest)?;
-        if child.level.checked_add(1) != Some(parent.level) || child.length() != entry.length {
-            let why = "a page of the manifest is not what its parent says".to_owned();
-            return Err(store::Error::Corrupt { path: format!("manifest page {address}"), offset: 0, why }.into());
-        }
-        Ok(child)
+        child_of(parent, entry, address, self.page(address, digest)?)
     }
+}
+
+/// Refuses a page that is not what an entry of `parent` says.
+pub(crate) fn child_of(parent: &Page, entry: &Entry, address: SegmentAddress, child: Page) -> Result<Page> {
+    if child.level.checked_add(1) != Some(parent.level) || child.length() != entry.length {
+        let why = "a page of the manifest is not what its parent says".to_owned();
+        return Err(store::Error::Corrupt { path: format!("manifest page {address}"), offset: 0, why }.into());
+    }
+    Ok(child)
 }
 
 /// Calls `visit` with the offset and every content entry that overlaps `range`, in order.

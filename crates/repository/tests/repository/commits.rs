@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use catalog::Commit;
+use catalog::{Commit, LocalCatalog};
 use format::{
     Attributes, Block, BlockKind, Change, ContainerId, Entry, EntryKind, FingerprintKind, Page, Root, Run,
     SegmentAddress, SegmentEntry, VersionRecord, page_digest, run_digest,
@@ -102,6 +102,15 @@ fn commits_that_refer_to_what_is_not_there_are_refused() {
     let empty = leaf(vec![Entry { length: 0, kind: EntryKind::Zero }]);
     assert!(process.commit_once(commit(&process, Root::Inline(empty.encode()), 0)).is_err());
     assert!(process.catalog().entry(&path("f")).unwrap().is_none());
+}
+
+#[test]
+fn a_refused_commit_has_no_segment_counted_as_lost() {
+    let (world, process) = process();
+    for (what, root, size) in impossible(&process) {
+        assert!(process.commit_once(commit(&process, root, size)).is_err(), "{what}");
+        assert_eq!(world.catalog.lost().unwrap(), [], "{what}");
+    }
 }
 
 #[test]
