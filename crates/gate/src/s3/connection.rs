@@ -13,6 +13,7 @@ use std::time::Duration;
 use crate::config::Facts;
 use crate::listener::ListenerContext;
 use crate::s3::dial::ServerWire;
+use crate::s3::limits::IDLE_TIMEOUT;
 use crate::s3::pass::Broken;
 use crate::s3::pending::Pending;
 use crate::s3::send_window::SendWindow;
@@ -55,6 +56,8 @@ pub(crate) enum End {
     Broken(Broken),
     /// The server cannot be reached.
     Unreachable,
+    /// The client has sent nothing of a body for too long.
+    Silent,
 }
 
 /// The way both sides are closed.
@@ -162,6 +165,11 @@ impl Connection {
             }
             // A server must not take what came for all there was.
             End::Cut | End::Broken(Broken::Reading) => Ending::Reset,
+            End::Silent => {
+                let (client, timeout_s) = (self.address, IDLE_TIMEOUT.as_secs());
+                tracing::warn!(peer = %client, "connection closed: nothing of a body has come for {timeout_s} s");
+                Ending::Reset
+            }
             // The nearest to being refused that is left: the client has a connection already.
             End::Unreachable => Ending::Reset,
             // It may have sent a reason why it takes no more.

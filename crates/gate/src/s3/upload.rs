@@ -14,12 +14,14 @@ use tokio::task::spawn_local;
 use crate::applications::add;
 use crate::s3::body::Body;
 use crate::s3::connection::{Connection, End};
+use crate::s3::limits::IDLE_TIMEOUT;
 use crate::s3::pass::{Broken, Moved, Stopped, pass};
 use crate::s3::request_grant::RequestGrant;
 use crate::s3::server_reads::PROBE_BYTES;
 use crate::socket::SLICE;
 use crate::upstream_scheduler::reserve::MIN_BYTES;
 use crate::upstream_scheduler::{Admission, Grant, RequestQueue, Waiting};
+use crate::wire::Wire;
 
 /// The last slice of a body may be a little longer than the others.
 const MAX_SLICE: u64 = SLICE as u64 * 5 / 4;
@@ -122,7 +124,7 @@ impl Connection {
             left = left.saturating_sub(Duration::from_nanos(clock.now().since(began)));
         }
         self.pending.release();
-        self.client.holds(1).await.map_err(broken)?;
+        sends_within(&self.client, IDLE_TIMEOUT).await?;
         let grant = queue.slice(plan.bytes, deadline, plan.completion);
         self.pending.hold(if self.has_continued.get() {
             spawn_local(async move { grant.await.give_back(plan.bytes) });
@@ -311,7 +313,7 @@ impl Connection {
     async fn arrived(&self, wanted: usize) -> Result<(), End> {
         let broken = |_| End::Broken(Broken::Reading);
         while !self.client.gathers(wanted, GATHERING, self.upstream().clock()).await.map_err(broken)? {
-            self.client.holds(1).await.map_err(broken)?;
+            sends_within(&self.client, IDLE_TIMEOUT).await?;
         }
         Ok(())
     }
@@ -323,5 +325,34 @@ impl Connection {
             Stopped::Ended => Err(End::Cut),
             Stopped::Blocked => self.server.accepts().await.map_err(|_| End::Broken(Broken::Writing)),
         }
+    }
+}
+
+/// Waits for the next byte of a body. A client that sends none of it for so long has gone, or holds its connections, and
+/// the server's, for nothing.
+async fn sends_within(client: &Wire, timeout: Duration) -> Result<(), End> {
+    let held = tokio::time::timeout(timeout, client.holds(1)).await.map_err(|_| End::Silent)?;
+    held.map_err(|_| End::Broken(Broken::Reading))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn pair() -> (std::net::TcpStream, Wire) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, _) = listener.accept().await.unwrap();
+        (client, Wire::plain(accepted))
+    }
+
+    #[tokio::test]
+    async fn a_client_that_is_silent_within_a_body_is_given_up_and_one_that_drips_is_not() {
+        use std::io::Write;
+        let (mut client, wire) = pair().await;
+        let limit = Duration::from_millis(200);
+        assert!(matches!(sends_within(&wire, limit).await, Err(End::Silent)));
+        client.write_all(b"x").unwrap();
+        assert!(sends_within(&wire, limit).await.is_ok());
     }
 }
