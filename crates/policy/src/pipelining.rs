@@ -10,13 +10,16 @@ use std::time::Duration;
 /// The link is taken to bring no more: one that is faster and as far is not filled.
 const BYTES_PER_S: f64 = 125e6;
 /// Of a worker: one file may be all there is, so that one worker alone should fill the link.
-const MAX_BATCHES: usize = 4;
-const MAX_BATCH_BYTES: usize = 8 << 20;
+const MAX_BATCHES: usize = 16;
+/// Of all workers together: each has a thread and, while it sends, a connection.
+const MAX_BATCHES_IN_ALL: usize = 32;
+const MAX_BATCH_BYTES: usize = 4 << 20;
 /// Of all workers together.
 const MAX_BYTES: usize = 256 << 20;
 /// Within a machine room a second batch at once gains nothing.
 const NEAR: Duration = Duration::from_millis(2);
-const ROUND_TRIPS: f64 = 2.0;
+/// The two of a batch, and one for what a connection that idled sends slowly.
+const ROUND_TRIPS: f64 = 3.0;
 
 /// What each worker stores at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,10 +35,10 @@ impl Pipelining {
             return Pipelining { batches: 1, batch_bytes: near_bytes };
         }
         let under_way_bytes = round_trip.as_secs_f64() * ROUND_TRIPS * BYTES_PER_S;
-        let most_bytes = (MAX_BYTES / workers.max(1) / MAX_BATCHES).clamp(near_bytes, MAX_BATCH_BYTES.max(near_bytes));
-        let batch_bytes = ((under_way_bytes / MAX_BATCHES as f64) as usize).clamp(near_bytes, most_bytes);
+        let most = (MAX_BATCHES_IN_ALL / workers.max(1)).clamp(1, MAX_BATCHES);
+        let most_bytes = (MAX_BYTES / workers.max(1) / most).clamp(near_bytes, MAX_BATCH_BYTES.max(near_bytes));
+        let batch_bytes = ((under_way_bytes / most as f64) as usize).clamp(near_bytes, most_bytes);
         let wanted = (under_way_bytes / batch_bytes as f64).ceil() as usize;
-        let most = (MAX_BYTES / workers.max(1) / batch_bytes).clamp(1, MAX_BATCHES);
         Pipelining { batches: wanted.clamp(1, most), batch_bytes }
     }
 }
@@ -50,8 +53,8 @@ mod tests {
             let Pipelining { batches, batch_bytes } = Pipelining::over(Duration::from_millis(ms), 1 << 20, workers);
             (batches, batch_bytes >> 20)
         };
-        assert_eq!([at(0, 2), at(1, 2), at(10, 2), at(180, 2)], [(1, 1), (1, 1), (3, 1), (4, 8)]);
-        assert_eq!([at(180, 1), at(180, 16), at(180, 64), at(180, 1000)], [(4, 8), (4, 4), (4, 1), (1, 1)]);
+        assert_eq!([at(0, 2), at(1, 2), at(10, 2), at(180, 2)], [(1, 1), (1, 1), (4, 1), (16, 4)]);
+        assert_eq!([at(180, 1), at(180, 16), at(180, 64), at(180, 1000)], [(16, 4), (2, 4), (1, 4), (1, 1)]);
     }
 
     #[test]

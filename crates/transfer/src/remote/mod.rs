@@ -33,6 +33,8 @@ pub use self::segments::RemoteStore;
 /// Requests under way at once, not counting those of claim owners: none of them may wait for others that do not put
 /// what they claimed.
 const CONNECTIONS: usize = 4;
+/// Requests with a payload from here on are bulk (bytes): TCP carries them faster the more the connection has carried.
+const BULK_BYTES: usize = 64 << 10;
 /// Idle connections that are kept. There are no more than were busy at once.
 const MAX_IDLE: usize = 64;
 /// How long a lost node is tried again.
@@ -70,6 +72,17 @@ struct Answer {
 struct Pool {
     idle: Vec<PooledConnection>,
     busy: usize,
+}
+
+impl Pool {
+    /// Takes an idle connection out: bulk goes over the one that has carried most, whose congestion window is the
+    /// widest, and leaves it to bulk: all else goes over the one that has carried least.
+    fn take(&mut self, bytes: usize) -> Option<PooledConnection> {
+        let carried = |at: &usize| self.idle[*at].carried_bytes;
+        let all = 0..self.idle.len();
+        let chosen = if bytes >= BULK_BYTES { all.max_by_key(carried) } else { all.min_by_key(carried) };
+        chosen.map(|at| self.idle.swap_remove(at))
+    }
 }
 
 impl Remote {
@@ -191,7 +204,8 @@ impl Remote {
     /// Sends a request on an idle connection or a new one, however many are busy, and on another when that breaks.
     fn converse(&self, request: &Request, payload: &[&[u8]], admit: impl Fn(u64) -> Result<()>) -> Result<Answer> {
         let ask = |connection: &mut PooledConnection| connection.ask(request, payload);
-        let ((reply, payload), incarnation) = self.attempt(may_repeat(request), ask, admit)?;
+        let bytes = payload.iter().map(|piece| piece.len()).sum();
+        let ((reply, payload), incarnation) = self.attempt(may_repeat(request), bytes, ask, admit)?;
         Ok(Answer { reply, payload, incarnation })
     }
 
@@ -203,19 +217,21 @@ impl Remote {
         admit: impl Fn(u64) -> Result<()>,
     ) -> Result<(Vec<Reply>, u64)> {
         debug_assert!(requests.iter().all(|(request, _)| may_repeat(request)));
-        self.attempt(true, |connection| connection.ask_all(requests), admit)
+        let bytes = requests.iter().map(|(_, payload)| payload.len()).sum();
+        self.attempt(true, bytes, |connection| connection.ask_all(requests), admit)
     }
 
     fn attempt<T>(
         &self,
         may_repeat: bool,
+        bytes: usize,
         ask: impl Fn(&mut PooledConnection) -> Result<T>,
         admit: impl Fn(u64) -> Result<()>,
     ) -> Result<(T, u64)> {
         self.shared.outage.check()?;
         let mut attempts = Attempts::new(&self.shared.outage);
         loop {
-            let mut connection = match self.connection() {
+            let mut connection = match self.connection(bytes) {
                 Ok(connection) => connection,
                 Err(error) => {
                     attempts.wait(error)?;
@@ -241,16 +257,16 @@ impl Remote {
 
     /// Sends a request once, if that can be done now.
     fn ask_once(&self, request: &Request) -> Result<()> {
-        let mut connection = self.connection()?;
+        let mut connection = self.connection(0)?;
         connection.ask(request, &[])?;
         self.give_back(connection);
         Ok(())
     }
 
-    /// Returns an idle connection, or a new one.
-    fn connection(&self) -> Result<PooledConnection> {
+    /// Returns an idle connection, or a new one, for a request with a payload of `bytes`.
+    fn connection(&self, bytes: usize) -> Result<PooledConnection> {
         loop {
-            let Some(mut connection) = self.pool().idle.pop() else { break };
+            let Some(mut connection) = self.pool().take(bytes) else { break };
             if connection.is_usable() {
                 return Ok(connection);
             }

@@ -51,6 +51,8 @@ pub(super) struct PooledConnection {
     is_broken: bool,
     /// How long an answer is under way: as connecting and the handshake took it.
     pub round_trip: Duration,
+    /// Of payloads of requests.
+    pub carried_bytes: u64,
 }
 
 impl PooledConnection {
@@ -112,7 +114,8 @@ impl PooledConnection {
         let settings = Settings::from_text(&settings).map_err(damaged)?;
         let (last_number, is_broken) = (LAST_HANDSHAKE_NUMBER, false);
         let round_trip = dialled_at.elapsed() / LEAST_ROUND_TRIPS;
-        Ok(PooledConnection { node, incarnation, settings, last_number, is_broken, round_trip })
+        let carried_bytes = 0;
+        Ok(PooledConnection { node, incarnation, settings, last_number, is_broken, round_trip, carried_bytes })
     }
 
     /// Returns whether another request may be sent: the node is there, and has sent nothing but heartbeats meanwhile.
@@ -139,6 +142,7 @@ impl PooledConnection {
 
     fn exchange(&mut self, request: &Request, payload: &[&[u8]]) -> Result<(Reply, Vec<u8>)> {
         self.last_number += 1;
+        self.carried_bytes += payload.iter().map(|piece| piece.len() as u64).sum::<u64>();
         self.node.push_lent(self.last_number, request, payload)?;
         self.receive(self.last_number, request, payload)
     }
@@ -147,6 +151,7 @@ impl PooledConnection {
         let first = self.last_number + 1;
         for (request, payload) in requests {
             self.last_number += 1;
+            self.carried_bytes += payload.len() as u64;
             self.node.push_shared(self.last_number, request, payload)?;
         }
         let answers = (first..).zip(requests).map(|(number, (request, _))| {
