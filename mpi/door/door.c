@@ -10,12 +10,11 @@
 #include "binding.h"
 #include "error_handlers.h"
 #include "large_counts.h"
+#include "load_binding.h"
 #include "loaded_mpi.h"
 #include "names.h"
 
-#include <dlfcn.h>
 #include <errno.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -49,33 +48,10 @@ __attribute__((noreturn)) static void absent_function(void) {
     abort();
 }
 
-static bool path_beside_this_library(const char *name, char *path, size_t capacity) {
-    Dl_info info;
-    if (!dladdr((void *)slot_names, &info)) return false;
-    const char *slash = strrchr(info.dli_fname, '/');
-    int folder_bytes = slash ? (int)(slash - info.dli_fname) : 1;
-    const char *folder = slash ? info.dli_fname : ".";
-    return snprintf(path, capacity, "%.*s/%s", folder_bytes, folder, name) < (int)capacity;
-}
-
 /* The MPI's own function, or what serves the name where the MPI has none; NULL where nothing can. */
 static any_function real_function(const char *name) {
     any_function function = function_of_mpi(name);
     return function ? function : large_count_by_plain_form(name);
-}
-
-static const struct binding *load_binding(void) {
-    char path[PATH_MAX];
-    const char *name = mpi_is_open_mpi() ? "libthalweg_openmpi.so" : "libthalweg_mpich.so";
-    if (!path_beside_this_library(name, path, sizeof path) || !share_mpi_symbols()) return NULL;
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    const struct binding *found = library ? dlsym(library, BINDING_SYMBOL) : NULL;
-    if (!found) fprintf(stderr, "thalweg: cannot open SD: files: %s\n", dlerror());
-    if (found && found->version != BINDING_VERSION) {
-        fprintf(stderr, "thalweg: cannot open SD: files: %s is of another version than the door\n", path);
-        return NULL;
-    }
-    return found;
 }
 
 static void fill_slot(const char *name, any_function function) {

@@ -7,7 +7,6 @@
 
 #include "loaded_mpi.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -23,15 +22,6 @@ struct remembered {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct remembered *first;
-
-/* MPI's libraries for Fortran and C++ create handlers through C and mark them afterwards: their functions take other
- * arguments. */
-static bool is_language_binding(const void *caller) {
-    Dl_info info;
-    if (!dladdr(caller, &info) || !info.dli_fname) return false;
-    const char *slash = strrchr(info.dli_fname, '/');
-    return strncmp(slash ? slash + 1 : info.dli_fname, "libmpi", strlen("libmpi")) == 0;
-}
 
 static struct remembered *find(uint64_t handler) {
     struct remembered *at = first;
@@ -53,7 +43,7 @@ static void remember(uint64_t handler, any_function function) {
 }
 
 int create_error_handler(any_function function, void *handler) {
-    bool is_c = !is_language_binding(__builtin_return_address(0));
+    bool is_c = !is_of_other_language(__builtin_return_address(0));
     int code = ((create_function *)function_of_mpi("File_create_errhandler"))(function, handler);
     if (code != 0) return code;
     uint64_t value = 0;

@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
+#include <string.h>
 
 static void *mpi_library;
 
@@ -54,4 +55,11 @@ bool share_mpi_symbols(void) {
     struct link_map *map;
     if (dlinfo(mpi_library, RTLD_DI_LINKMAP, &map)) return false;
     return dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL) != NULL;
+}
+
+bool is_of_other_language(const void *caller) {
+    Dl_info info;
+    if (!dladdr(caller, &info) || !info.dli_fname) return false;
+    const char *slash = strrchr(info.dli_fname, '/');
+    return strncmp(slash ? slash + 1 : info.dli_fname, "libmpi", strlen("libmpi")) == 0;
 }

@@ -8,8 +8,16 @@
  */
 #include "names.h"
 
-#define BOTH_NAMES(name) \
-    .globl MPI_##name; .type MPI_##name, %function; .globl PMPI_##name; .type PMPI_##name, %function;
+/* In a program that MPI is linked into, PMPI_X is the MPI's own; the linker puts __wrap_PMPI_X in its place where it is
+ * told to (linked/linked_mpi.c). */
+#ifdef THALWEG_LINKED
+#define PROFILING_NAME(name) __wrap_PMPI_##name
+#else
+#define PROFILING_NAME(name) PMPI_##name
+#endif
+
+#define GLOBAL(name) .globl name; .type name, %function;
+#define BOTH_NAMES(name) GLOBAL(MPI_##name) GLOBAL(PROFILING_NAME(name))
 
     .set next_index, 0
 
@@ -18,7 +26,7 @@
 #define TRAMPOLINE(name) \
     BOTH_NAMES(name) \
     .balign 16; \
-    MPI_##name: PMPI_##name: endbr64; jmp *(thalweg_slots + 8 * next_index)(%rip); \
+    MPI_##name: PROFILING_NAME(name): endbr64; jmp *(thalweg_slots + 8 * next_index)(%rip); \
     .set next_index, next_index + 1;
 #define STUB(name) \
     stub_##name: endbr64; movl $next_index, %r11d; jmp resolve_and_go; \
@@ -54,7 +62,7 @@ resolve_and_go:
 #define TRAMPOLINE(name) \
     BOTH_NAMES(name) \
     .balign 16; \
-    MPI_##name: PMPI_##name: hint 34; \
+    MPI_##name: PROFILING_NAME(name): hint 34; \
     adrp x16, thalweg_slots + 8 * next_index; \
     add x16, x16, :lo12:thalweg_slots + 8 * next_index; ldr x17, [x16]; br x17; \
     .set next_index, next_index + 1;

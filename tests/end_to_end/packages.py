@@ -29,6 +29,13 @@ for mpi in mpich openmpi; do
     thalweg get store::of-$mpi back
     diff -r plain-$mpi back/of-$mpi
 done
+if [ -d "$LINKED" ]; then
+    mpicc.mpich -O2 -std=gnu11 -o of-linked "$SOURCE/particles.c" -L"$LINKED" -lthalweg_mpich -ldl -lm
+    program="$MPICH -n 2 ./of-linked --particles 2000 --steps 2 --moving 0.1 --out"
+    thalweg run --store store -- env -u LD_PRELOAD $program SD:/of-linked >/dev/null
+    thalweg get store::of-linked back
+    diff -r plain-mpich back/of-linked
+fi
 bash -euc 'source "$1/bash-completion/completions/thalweg"; complete -p thalweg' bash "$SHARE" >/dev/null
 ls "$SHARE"/man/man1/thalweg-put.1* "$SHARE"/fish/vendor_completions.d/thalweg.fish "$SHARE"/zsh/*/_thalweg >/dev/null
 echo all of it
@@ -48,6 +55,7 @@ def use(scene, name, prefix, before=()):
     folder = scene.new_folder(name)
     variables = {
         "FOLDER": folder, "SOURCE": ROOT / "examples", "BIN": f"{prefix}/bin", "SHARE": f"{prefix}/share",
+        "LINKED": f"{prefix}/lib/thalweg/linked",
         "PATH": f"{prefix}/bin:/usr/local/bin:/usr/bin:/bin",
         "MPICH": shlex.join(LAUNCHERS["mpich"]), "OPENMPI": shlex.join(LAUNCHERS["openmpi"]),
     }
