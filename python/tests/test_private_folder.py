@@ -144,3 +144,24 @@ def test_another_users_folder_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
     with pytest.raises(PermissionError, match=f"belongs to user {owner}"):
         CacheDirLock(str(tmp_path / "base"))
+
+
+def test_links_on_the_way_are_followed_when_they_are_ones_own_and_refused_when_a_strangers(tmp_path, monkeypatch):
+    (tmp_path / "disk" / "deep").mkdir(parents=True, mode=0o700)
+    (tmp_path / "to-disk").symlink_to("disk")
+    (tmp_path / "disk" / "back").symlink_to("../to-disk/deep")
+    CacheDirLock(str(tmp_path / "to-disk" / "back" / "base")).release()
+    assert (tmp_path / "disk" / "deep" / "base" / "0").is_dir()
+    owner, lstat = os.geteuid() + 1, os.lstat
+    monkeypatch.setattr(os, "lstat", lambda path: with_owner(lstat(path), owner))
+    for way in (("to-disk", "other"), ("disk", "back", "other"), ("to-disk", "new", "other")):
+        with pytest.raises(PermissionError, match=f"symbolic link of user {owner}; name another cache folder"):
+            CacheDirLock(str(tmp_path.joinpath(*way)))
+    assert not (tmp_path / "disk" / "new").exists()
+
+
+def test_links_in_a_circle_are_an_error_and_no_endless_walk(tmp_path):
+    (tmp_path / "one").symlink_to("two")
+    (tmp_path / "two").symlink_to("one")
+    with pytest.raises(OSError, match="name another cache folder"):
+        CacheDirLock(str(tmp_path / "one" / "base"))

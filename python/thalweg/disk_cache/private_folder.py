@@ -11,6 +11,9 @@ import os
 import pwd
 import stat
 
+# As many as Linux follows.
+MAX_LINKS = 40
+
 
 def user_cache(name: str) -> str:
     """Where the caches of that name are, of the user who runs this process."""
@@ -36,7 +39,8 @@ def private_base(folder: str | os.PathLike[str]) -> str:
 
 def make_private(folder: str) -> None:
     """Makes the folder with mode 0700, or checks the one that is there. Raises PermissionError where it is a link, no
-    folder, another user's, or where others may write in it."""
+    folder, another user's, where others may write in it, or where the link of another user is on the way to it."""
+    _refuse_strangers_links(folder)
     try:
         os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
         try:
@@ -60,6 +64,31 @@ def refuse_link(folder: str) -> None:
         return
     if not stat.S_ISDIR(found.st_mode):
         raise PermissionError(f"{folder} is a symbolic link or no folder; remove it, or name another cache folder")
+
+
+def _refuse_strangers_links(folder: str) -> None:
+    """Follows the path to the folder step by step: whoever owns a link on the way may have it lead elsewhere at any time."""
+    done, left, links = "/", _names(os.path.dirname(os.path.abspath(folder))), 0
+    while left and links <= MAX_LINKS:
+        step = os.path.normpath(os.path.join(done, left.pop(0)))
+        try:
+            found = os.lstat(step)
+            target = os.readlink(step) if stat.S_ISLNK(found.st_mode) else None
+        except OSError:
+            # What is not there is made by this user; whatever else is wrong, making the folder says.
+            return
+        if target is None:
+            done = step
+            continue
+        if found.st_uid not in (0, os.geteuid()):
+            why = f"{step}, on the way to {folder}, is a symbolic link of user {found.st_uid}"
+            raise PermissionError(f"{why}; name another cache folder")
+        links += 1
+        done, left = "/" if os.path.isabs(target) else done, _names(target) + left
+
+
+def _names(path: str) -> list[str]:
+    return [name for name in path.split("/") if name]
 
 
 def _why_not(found: os.stat_result, folder: str) -> str:

@@ -125,7 +125,7 @@ class Agent:
         refuse_link(scratch)
         # The holder of the folder's lock is alone there: the rest is of processes that were killed.
         shutil.rmtree(scratch, ignore_errors=True)
-        os.makedirs(scratch)
+        os.makedirs(scratch, mode=0o700)
         self._folder = tempfile.mkdtemp(prefix="tasks-", dir=scratch)
         self._changed = threading.Condition()
         self._jobs: dict[int, Job] = {}
