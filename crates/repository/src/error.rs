@@ -17,7 +17,7 @@ pub enum Error {
     #[error(transparent)]
     Format(#[from] format::Error),
     /// No store where one was named.
-    #[error("{path}: no thalweg store there; `thalweg init {path}` makes one")]
+    #[error("{path}: no thalweg store there; {}", advice(path))]
     NoStore { path: String },
     #[error("{path}: {why}")]
     Refused { path: String, why: String },
@@ -93,6 +93,15 @@ impl LostManifests {
             }
         }
         Ok(())
+    }
+}
+
+/// Names the node that was probably meant by HOST:PORT; a directory of that form is hardly anybody's.
+fn advice(path: &str) -> String {
+    let port = path.rsplit_once(':').and_then(|(host, port)| (!host.contains('/')).then_some(port));
+    match port.map(str::parse::<u16>) {
+        Some(Ok(_)) => format!("a node at that address is thalweg://{path}"),
+        _ => format!("`thalweg init {path}` makes one"),
     }
 }
 

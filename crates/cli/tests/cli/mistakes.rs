@@ -24,6 +24,7 @@ fn every_mistake_gets_one_line() {
         (&["stats", "!"], 1, "no thalweg store there"),
         (&["ls", "!::"], 1, "no thalweg store there"),
         (&["ls", "%::"], 1, "no thalweg store there"),
+        (&["ls", "127.0.0.1:1::"], 1, "a node at that address is thalweg://127.0.0.1:1"),
         (&["init", ""], 2, "the argument is empty, and $THALWEG_STORE"),
         (&["init", "@"], 1, "there is a store already"),
         (&["init", "%"], 1, ""),
