@@ -35,7 +35,7 @@ def enter():
 
 def _run_inside():
     flags = ["--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"]
-    # Killed outright, this process takes the inner one along.
+    # The inner process dies with this one, also when this one is killed outright.
     command = ["setpriv", "--pdeathsig", "KILL", "unshare", *flags, sys.executable, *sys.argv]
     clear_throttles()
     # Ctrl-C reaches the inner process too, which then cleans up; this one waits for it.

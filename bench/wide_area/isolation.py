@@ -44,7 +44,7 @@ def impossible():
 
 def _run_inside():
     flags = ["--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child"]
-    # Killed outright, this process takes the inner one along.
+    # The inner process dies with this one, also when this one is killed outright.
     command = ["setpriv", "--pdeathsig", "KILL", "unshare", *flags, sys.executable, *sys.argv]
     # Ctrl-C reaches the inner process too; this one waits for it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,7 +1,7 @@
 /* shared.h — the shared file pointer, which the file's home node moves for all ranks.
  *
- * What all ranks do together, setting it, needs no message: they raise the generation, and give the new one's begin with
- * their next move. A rank cannot be at a move of an earlier one then, as each of these calls is a barrier.
+ * Ranks that set it together send no message: they raise the generation, and give the new one's begin with their next
+ * move. A rank cannot be at a move of an earlier one then, as each of these calls is a barrier.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -438,7 +438,7 @@ class RandomOperations:
             self.held.discard(int(Path(Item.of_key(key).url).stem))
         listed = {int(Path(held.item.url).stem) for held in self.cache.contents()}
         assert listed <= self.held
-        # What is to go when it is unpinned is not listed any more.
+        # Files that go as soon as they are unpinned are not listed any more.
         self.held = listed | {number for number, _ in self.pinned}
         assert self.cache.held_bytes() <= self.ROOM * SIZE
         assert sum(path.stat().st_size for path in files_of(self.cache)) <= self.ROOM * SIZE

@@ -128,7 +128,7 @@ pub fn usage(error: clap::Error, options_from: Option<&Path>) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
-/// What stands here for a verb or an option of restic, borg or rclone.
+/// Returns our name for a verb or an option of restic, borg or rclone.
 fn of_other_tools(error: &clap::Error) -> Option<&'static str> {
     let given = |kind| match error.get(kind) {
         Some(ContextValue::String(name)) => Some(name.as_str()),

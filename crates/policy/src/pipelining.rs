@@ -21,7 +21,7 @@ const NEAR: Duration = Duration::from_millis(2);
 /// The two of a batch, and one for what a connection that idled sends slowly.
 const ROUND_TRIPS: f64 = 3.0;
 
-/// What each worker stores at once.
+/// Batches that each worker stores at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pipelining {
     pub batches: usize,

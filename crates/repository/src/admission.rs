@@ -1,7 +1,7 @@
 //! Checks a remote client's commit against the store before it becomes a version: every page is there and is what its
 //! parent says, every run has the segments and the bytes that are asked of it, and the sizes agree.
 //!
-//! What a client names wrongly is refused and recorded nowhere as damage: the segments that it names may be others' and
+//! A commit that names segments wrongly is refused, and nothing is recorded as damage: the segments may be others' and
 //! whole.
 //!
 //! A version that passes can be read, verified, counted and collected; later readers may trust its numbers.

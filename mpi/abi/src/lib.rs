@@ -50,7 +50,7 @@ pub extern "C" fn thalweg_last_error() -> *const c_char {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thalweg_connect(path: *const c_char) {
-    // What is wrong is said by the call that opens or attaches.
+    // The call that opens or attaches reports errors.
     let _ = answer(|| {
         client()?.connect(unsafe { name(path) });
         Ok(())

@@ -67,7 +67,7 @@ def refuse_link(folder: str) -> None:
 
 
 def _refuse_strangers_links(folder: str) -> None:
-    """Follows the path to the folder step by step: whoever owns a link on the way may have it lead elsewhere at any time."""
+    """Follows the path to the folder step by step: the owner of a link on the way may have it lead elsewhere at any time."""
     done, left, links = "/", _names(os.path.dirname(os.path.abspath(folder))), 0
     while left and links <= MAX_LINKS:
         step = os.path.normpath(os.path.join(done, left.pop(0)))
@@ -75,7 +75,7 @@ def _refuse_strangers_links(folder: str) -> None:
             found = os.lstat(step)
             target = os.readlink(step) if stat.S_ISLNK(found.st_mode) else None
         except OSError:
-            # What is not there is made by this user; whatever else is wrong, making the folder says.
+            # Missing folders are made by this user; making them reports any other error.
             return
         if target is None:
             done = step

@@ -15,7 +15,7 @@ use transfer::message::{Failure, FailureKind};
 const MAX_POINTERS: usize = 256;
 const MAX_CLIENTS: usize = 65_536;
 
-/// What a client asks for.
+/// A client's request to move a pointer.
 pub(super) struct PointerMove {
     pub client: u64,
     /// Counts the client's moves of this pointer.

@@ -34,7 +34,6 @@ fn a_zeroed_page_of_the_catalog_is_found_and_the_catalog_made_again() {
     assert_eq!(store.at("ls", "", &[]).text(), "a\na name to be found\nb\n");
 }
 
-/// Whatever page is hit.
 #[test]
 fn verify_ends_with_3_for_each_page_of_the_catalog_that_is_zeroed() {
     let store = with_files(&["a", "b"]);

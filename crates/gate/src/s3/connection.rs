@@ -1,6 +1,6 @@
 //! One client and its own connection to the server: two pumps, one for each direction, in one task, and how they end.
 //!
-//! Whatever ends one side ends the other likewise: a half-close is passed on as one, a reset as a reset, and a body that
+//! The end of one side ends the other in the same way: a half-close is passed on as one, a reset as a reset, and a body that
 //! was cut short never looks whole.
 
 use std::cell::{Cell, RefCell};

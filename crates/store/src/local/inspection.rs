@@ -192,7 +192,7 @@ impl LocalStore {
     pub fn remove_file(&self, physical: ContainerId) -> Result<u64> {
         let name = file_name(physical);
         let bytes = match self.shared.files.open(&name).and_then(|file| file.length()) {
-            // Whatever stands in the file's place is removed with it.
+            // A directory or link in the file's place is removed like the file.
             Err(Error::NotFound { .. } | Error::Corrupt { .. }) => 0,
             length => length?,
         };

@@ -94,8 +94,8 @@ impl Client {
         self
     }
 
-    /// Begins to connect to the nodes of a name that will be opened or attached to, and returns at once. What is wrong
-    /// with the name or its nodes is said by the call that uses them.
+    /// Begins to connect to the nodes of a name that will be opened or attached to, and returns at once. The call
+    /// that uses the name reports errors of the name and its nodes.
     pub fn connect(&self, name: &[u8]) {
         let Ok(found) = names::resolve(name, &self.settings.nodes) else { return };
         if check_addresses(&found.nodes).is_err() || self.learn_credentials(name, &found.nodes).is_err() {

@@ -50,7 +50,7 @@ pub(super) struct SendQueue {
     /// opened again never uses a sequence twice.
     high_sequence: Arc<AtomicU64>,
     timeout: Duration,
-    /// Seconds that paces are told count from here.
+    /// Origin of the seconds that paces are given.
     made: Instant,
     builder: Mutex<Builder>,
     unsealed: AtomicBool,

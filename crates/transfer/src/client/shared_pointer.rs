@@ -13,7 +13,7 @@ use super::unexpected;
 use crate::message::{Reply, Request};
 use crate::{Error, Result};
 
-/// What this process knows of the pointer: how often it has moved it.
+/// Counts this process's moves of the pointer.
 #[derive(Default)]
 pub(super) struct SharedPointer {
     moves: Mutex<u64>,

@@ -31,7 +31,7 @@ struct Stripe {
     queue: usize,
     /// Writers that are copying into it.
     writers: usize,
-    /// What was written has no higher sequence.
+    /// The highest sequence written so far.
     sequence: u64,
 }
 

@@ -28,7 +28,7 @@ const HANDSHAKE_TIMEOUTS: HandshakeTimeouts = HandshakeTimeouts { silence: SILEN
 
 /// A connection is taken in one, and a client welcomed in another; with TLS and a secret it takes more, which may count:
 /// the time is an estimate.
-const LEAST_ROUND_TRIPS: u32 = 2;
+const MIN_ROUND_TRIPS: u32 = 2;
 
 /// Addresses of nodes that have welcomed this process; more are not remembered.
 static WELCOMING: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
@@ -113,7 +113,7 @@ impl PooledConnection {
         let damaged = |source| Error::Protocol { peer: address.to_owned(), source };
         let settings = Settings::from_text(&settings).map_err(damaged)?;
         let (last_number, is_broken) = (LAST_HANDSHAKE_NUMBER, false);
-        let round_trip = dialled_at.elapsed() / LEAST_ROUND_TRIPS;
+        let round_trip = dialled_at.elapsed() / MIN_ROUND_TRIPS;
         let carried_bytes = 0;
         Ok(PooledConnection { node, incarnation, settings, last_number, is_broken, round_trip, carried_bytes })
     }

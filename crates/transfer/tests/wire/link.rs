@@ -1,4 +1,4 @@
-//! What is measured of a link before the first frame: a near node's rate; a far one's is assumed, for few round trips.
+//! The link before the first frame: a near node's rate is measured, a far one's assumed, which saves round trips.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
