@@ -190,21 +190,24 @@ impl File {
 
     /// Releases the file, after started operations and once the nodes have made durable what is kept. `last_of`: of
     /// this many processes that attached all others have detached, and the ticket's handle leaves the session; 0 for
-    /// the others.
+    /// the others. The nodes' answers are not awaited where no data depends on them; [`super::Client::finalize`] does.
     pub fn detach(self, last_of: u32) -> Result<()> {
         let flushed = self.flush();
         let handle = self.0;
-        let ended: Arc<OneShot<Result<()>>> = OneShot::new();
-        if handle.process.settings.acknowledge == Acknowledge::Durable {
+        let is_settled = flushed.is_ok() && last_of > 0 && handle.is_settled();
+        if handle.process.settings.acknowledge == Acknowledge::Durable && !is_settled {
+            let ended: Arc<OneShot<Result<()>>> = OneShot::new();
             handle.close_then(last_of, ended.sender());
             return flushed.and(ended.wait());
         }
         handle.process.background.begin();
         let named = handle.clone();
-        handle.close_then(
-            last_of,
-            Box::new(move |result| named.process.background.end(result.map_err(|error| named.named(error)))),
-        );
+        let end = move |closed: Result<()>| {
+            // A node that does not answer any more costs the settled file nothing.
+            let result = if is_settled { Ok(()) } else { closed.map_err(|error| named.named(error)) };
+            named.process.background.end(result);
+        };
+        handle.close_then(last_of, Box::new(end));
         flushed
     }
 }
@@ -224,6 +227,12 @@ impl Handle {
             }
             started.pop_front();
         }
+    }
+
+    /// Returns whether everything written through this handle is durable and in a version.
+    fn is_settled(&self) -> bool {
+        let is_committed = self.uncommitted.lock().expect("noting a failure does not panic").is_none();
+        is_committed && self.session.is_settled()
     }
 
     fn close_then(self: &Arc<Self>, last_of: u32, done: Done<()>) {

@@ -234,6 +234,11 @@ impl Session {
         self.is_committed.load(Ordering::SeqCst) && self.queues().iter().any(|queue| queue.was_replaced())
     }
 
+    /// Returns whether nothing is kept for the nodes, and nothing can be sent to them again.
+    pub fn is_settled(&self) -> bool {
+        self.status.check().is_ok() && self.queues().iter().all(|queue| queue.is_empty()) && !self.may_miss_bytes()
+    }
+
     /// Notes that a commit runs in the background from now on, until [`Session::committed`].
     pub fn committing(&self) {
         *self.after_commit.lock().expect("noting what follows does not panic") = Some(Vec::new());
