@@ -163,12 +163,15 @@ impl Connection {
         }
     }
 
+    /// Checkpoints the home stripe set, the only one of most sessions, and publishes: one round trip for both.
     pub fn commit_path(&mut self, session: SessionId, replier: Replier) {
-        if let Err(failure) = self.check_attached(session) {
-            return replier.fail(failure);
-        }
+        let home = match self.entry(session, HOME_STRIPE_SET) {
+            Ok(entry) => entry,
+            Err(failure) => return replier.fail(failure),
+        };
         let (node, job) = (self.node.clone(), self.job.clone());
         self.node.commits.answer(self.claim_owner.0, replier, move || {
+            node.checkpoint(&home, true, None).map_err(failure::of)?;
             let failed_before = path_of_failed_job(&node, &job, session)?;
             let published =
                 publish(&node.repository, node.new_claim_owner(), session, now_ns()).map_err(failure::of)?;

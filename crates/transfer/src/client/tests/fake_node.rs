@@ -384,7 +384,10 @@ impl Node {
             Request::CommitPath { .. } if self.does.fail_commits.load(Ordering::SeqCst) => {
                 fail(FailureKind::Full, "the disk is full")
             }
-            Request::CommitPath { .. } => {
+            Request::CommitPath { session } => {
+                if !self.does.never_durable.load(Ordering::SeqCst) {
+                    self.checkpoint(alive, (session, 0));
+                }
                 self.does.commits.fetch_add(1, Ordering::SeqCst);
                 done(Reply::Version { number: 1 })
             }

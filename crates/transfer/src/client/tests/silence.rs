@@ -112,6 +112,12 @@ fn fails_at_a_node_that_breaks_at(kind: u16, call: impl FnOnce(&Client, &File) -
 #[test]
 fn a_node_that_breaks_at_each_checkpoint_is_an_error_and_not_tried_without_a_pause() {
     let kind = Request::Checkpoint { session: format::SessionId(1), stripe_set: 0, epoch: 1 }.kind();
+    fails_at_a_node_that_breaks_at(kind, |_, file| file.checkpoint().unwrap_err());
+}
+
+#[test]
+fn a_node_that_breaks_at_each_commit_is_an_error_and_not_tried_without_a_pause() {
+    let kind = Request::CommitPath { session: format::SessionId(1) }.kind();
     fails_at_a_node_that_breaks_at(kind, |_, file| file.commit().unwrap_err());
 }
 
