@@ -119,8 +119,12 @@ int thalweg_move_pointer(thalweg_file *file, uint64_t generation, uint64_t initi
 /* Removes a name. */
 int thalweg_delete(const char *name);
 
-/* Waits for what still goes on in the background (commits with --ack received). Called from MPI_Finalize. */
+/* Waits for what still goes on in the background (ends of closed files, commits with --ack received), and reports its
+ * first failure. Called from MPI_Finalize. */
 int thalweg_finalize(void);
+
+/* Waits as thalweg_finalize does, which the failures are left to: for processes that may end without it. */
+void thalweg_wait_for_background(void);
 
 #ifdef __cplusplus
 }

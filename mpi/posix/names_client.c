@@ -21,8 +21,10 @@ static int errno_of(int code, const char *name) {
     }
 }
 
+/* The program may end at once: by then the file is left. */
 static int size_of_attached(thalweg_file *file, uint64_t *bytes) {
     int code = thalweg_size(file, bytes), detached = thalweg_detach(file, 1);
+    thalweg_wait_for_background();
     return code ? code : detached;
 }
 

@@ -4,7 +4,7 @@ import os
 import time
 
 from stage import processes
-from stage.building import MPIS, THALWEG
+from stage.building import MPIS, THALWEG, own_program
 from stage.loop import Loop
 from stage.registry import check, test
 from stage.steps import Steps
@@ -131,6 +131,17 @@ def a_file_whose_close_returned_is_a_version_after_any_death(scene, mpi):
     kill_everything(scene)
     scene.wait_for(job)
     steps.check_content(store.get("steps", "fetched"))
+    store.verify()
+
+
+@test(each=MPIS)
+def a_program_may_end_as_soon_as_it_has_closed_its_files(scene, mpi):
+    store = Store(scene)
+    program = own_program("ends_early", mpi)
+    store.run([program, "SD:/out", "closed"])
+    check(store.get("out", "fetched").read_bytes() == b"stored", "the file has something else")
+    store.run([program, "SD:/out", "open"], code=1)
+    check("out was not closed" in scene.log_lines()[-1], "the open file is not reported")
     store.verify()
 
 

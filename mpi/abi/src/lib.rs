@@ -233,3 +233,12 @@ pub unsafe extern "C" fn thalweg_delete(path: *const c_char) -> c_int {
 pub extern "C" fn thalweg_finalize() -> c_int {
     answer(|| CLIENT.get().map_or(Ok(()), |client| Ok(client.finalize()?)))
 }
+
+#[unsafe(no_mangle)]
+pub extern "C" fn thalweg_wait_for_background() {
+    // Nothing fails here but a bug, whose report would have no reader.
+    let _ = answer(|| {
+        CLIENT.get().inspect(|client| client.wait_for_background());
+        Ok(())
+    });
+}

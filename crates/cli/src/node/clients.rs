@@ -32,6 +32,8 @@ struct Client {
     handles: Vec<Handle>,
     /// The latest openings by their keys, and their answers unless they are under way.
     openings: VecDeque<(HandleKey, Option<Reply>)>,
+    /// The latest handles whose files it committed to close them, and did not give back: it need not live any more.
+    closed: VecDeque<Handle>,
     alone_since: Option<Instant>,
     /// Its claim owners, by its own numbers, those used last at the end.
     claim_owners: VecDeque<(u64, ClaimOwner)>,
@@ -145,7 +147,24 @@ impl Clients {
     /// Notes that the handle was taken off: it does not go with the client that opened it any more, which may be
     /// another process of the job.
     pub fn gave_back(&self, handle: Handle) {
-        self.lock().values_mut().for_each(|client| client.handles.retain(|held| *held != handle));
+        self.lock().values_mut().for_each(|client| {
+            client.handles.retain(|held| *held != handle);
+            client.closed.retain(|held| *held != handle);
+        });
+    }
+
+    /// Notes that the client has committed a file as the last it does with this handle.
+    pub fn closed(&self, client: u64, handle: Handle) {
+        if let Some(client) = self.lock().get_mut(&client) {
+            remember(&mut client.closed, handle);
+        }
+    }
+
+    /// Takes the handles of closed files that clients had no time to give back before they ended.
+    pub fn take_closed(&self) -> Vec<Handle> {
+        let mut clients = self.lock();
+        let ended = clients.values_mut().filter(|client| client.connections == 0);
+        ended.flat_map(|client| client.closed.drain(..)).collect()
     }
 
     /// Takes all handles of all clients: the node stops.
@@ -159,7 +178,8 @@ impl Clients {
         let mut clients = self.clients.lock().expect("no panic holds it");
         let is_dead = |client: &Client| client.alone_since.is_some_and(|since| since.elapsed() > REATTACH_TIMEOUT);
         let dead: Vec<u64> = clients.iter().filter(|(_, client)| is_dead(client)).map(|(id, _)| *id).collect();
-        dead.into_iter().filter_map(|id| clients.remove(&id).map(|client| client.handles)).collect()
+        let handles_of = |client: Client| client.handles.into_iter().chain(client.closed).collect();
+        dead.into_iter().filter_map(|id| clients.remove(&id).map(handles_of)).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u64, Client>> {
@@ -292,6 +312,19 @@ mod tests {
         clients.gave_back(handle(5));
         clients.gave_back(handle(5));
         assert_eq!(clients.take_handles(), [handle(6)]);
+    }
+
+    #[test]
+    fn handles_of_closed_files_are_taken_of_clients_that_have_ended() {
+        let clients = Clients::default();
+        [1, 2].into_iter().for_each(|client| clients.connected(client, 0));
+        open(&clients, 5).unwrap();
+        [(1, 5), (1, 6), (2, 7)].into_iter().for_each(|(client, number)| clients.closed(client, handle(number)));
+        assert_eq!(clients.take_closed(), [], "they may still give them back");
+        clients.gave_back(handle(6));
+        let _ = clients.disconnected(1);
+        assert_eq!(clients.take_closed(), [handle(5)]);
+        assert_eq!(clients.take_closed(), []);
     }
 
     #[test]

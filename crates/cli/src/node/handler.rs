@@ -123,7 +123,7 @@ impl Connection {
             // Slow work must not hold up the pieces behind it on the same stream.
             Request::Checkpoint { session, stripe_set, epoch } => self.checkpoint(session, stripe_set, epoch, replier),
             Request::SetSize { session, stripe_set, size } => self.set_size(session, stripe_set, size, replier),
-            Request::CommitPath { session } => self.commit_path(session, replier),
+            Request::CommitPath { session, key } => self.commit_path(session, key, replier),
             Request::AwaitOthers { session, stripe_set, processes } => match self.entry(session, stripe_set) {
                 Ok(entry) => entry.await_others((self.claim_owner.0, self.source), processes, replier),
                 Err(failure) => replier.fail(failure),
@@ -346,7 +346,10 @@ impl Connection {
                 self.node.job_failures.add(&self.job, path, why);
                 done()
             }
-            Request::JobFailures { job } => plain(Reply::JobFailures { failures: self.node.job_failures.of_job(&job) }),
+            Request::JobFailures { job } => {
+                self.node.leave_closed();
+                plain(Reply::JobFailures { failures: self.node.job_failures.of_job(&job) })
+            }
             other => Err(Failure::new(FailureKind::Refused, format!("request {} does not belong here", other.kind()))),
         }
     }

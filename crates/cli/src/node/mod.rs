@@ -201,6 +201,14 @@ impl Node {
         }
     }
 
+    /// Takes the handles off that clients had closed when they ended, since their job asks what it left open.
+    fn leave_closed(&self) {
+        for (session, key) in self.clients.take_closed() {
+            self.leave(session, &key);
+            self.clients.gave_back((session, key));
+        }
+    }
+
     fn checkpoint_at_end(&self, entry: &OwnerEntry) -> repository::Result<()> {
         match self.checkpoint(entry, true, None) {
             // Its last process left without closing it. Its writers have been sent why, and the node did nothing wrong.

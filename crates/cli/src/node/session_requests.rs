@@ -163,13 +163,14 @@ impl Connection {
         }
     }
 
-    /// Checkpoints the home stripe set, the only one of most sessions, and publishes: one round trip for both.
-    pub fn commit_path(&mut self, session: SessionId, replier: Replier) {
+    /// Checkpoints the home stripe set, the only one of most sessions, and publishes: one round trip for both. Once that
+    /// is done, no data depends on what the client says of the key's handle.
+    pub fn commit_path(&mut self, session: SessionId, key: HandleKey, replier: Replier) {
         let home = match self.entry(session, HOME_STRIPE_SET) {
             Ok(entry) => entry,
             Err(failure) => return replier.fail(failure),
         };
-        let (node, job) = (self.node.clone(), self.job.clone());
+        let (node, job, client) = (self.node.clone(), self.job.clone(), self.source.client);
         self.node.commits.answer(self.claim_owner.0, replier, move || {
             node.checkpoint(&home, true, None).map_err(failure::of)?;
             let failed_before = path_of_failed_job(&node, &job, session)?;
@@ -178,6 +179,7 @@ impl Connection {
             if let Some(path) = failed_before {
                 node.job_failures.remove(&job, &path);
             }
+            node.clients.closed(client, (session, key));
             node.advance();
             Ok(Reply::Version { number: published.version })
         });

@@ -99,6 +99,8 @@ enum Remains {
         lease_left_s: u64,
     },
     Nothing,
+    /// Nothing beside a version that was committed since it began.
+    Committed,
     /// Its store does not say, or its node has not ended it.
     Unknown,
 }
@@ -146,7 +148,12 @@ fn look_at_all(repository: &Repository, sessions: &[PathSession], has_node_ended
 
 fn look(repository: &Repository, session: &PathSession, has_node_ended: bool) -> anyhow::Result<Remains> {
     let all = repository.catalog().path_sessions()?;
-    let Some(found) = all.into_iter().find(|found| found.id == session.id) else { return Ok(Remains::Nothing) };
+    let without_data = || {
+        let head = repository.catalog().entry(&session.path)?.and_then(|entry| entry.head);
+        let is_committed = head.is_some_and(|version| version.committed_ns >= session.opened_ns);
+        anyhow::Ok(if is_committed { Remains::Committed } else { Remains::Nothing })
+    };
+    let Some(found) = all.into_iter().find(|found| found.id == session.id) else { return without_data() };
     if repository::checkpointed_data(repository, &found)? > 0 {
         let left_ms = match found.interrupted {
             true => 0,
@@ -156,11 +163,12 @@ fn look(repository: &Repository, session: &PathSession, has_node_ended: bool) ->
         };
         return Ok(Remains::Data { lease_left_s: left_ms.div_ceil(1000) });
     }
-    Ok(if has_node_ended || found.interrupted { Remains::Nothing } else { Remains::Unknown })
+    if has_node_ended || found.interrupted { without_data() } else { Ok(Remains::Unknown) }
 }
 
 fn described(session: &PathSession, remains: &Remains) -> String {
     let remains = match remains {
+        Remains::Committed => return format!("{} was not closed: its last version has what was stored", session.path),
         Remains::Data { lease_left_s: 0 } => "`thalweg recover` makes one of its last checkpoint".into(),
         Remains::Data { lease_left_s } => {
             format!("`thalweg recover` makes one of its last checkpoint, in {lease_left_s} s at most")
@@ -219,7 +227,7 @@ mod tests {
         let says = |remains| described(&session, &remains);
         assert!(says(Remains::Data { lease_left_s: 0 }).ends_with("one of its last checkpoint"));
         assert!(says(Remains::Data { lease_left_s: 21 }).ends_with("one of its last checkpoint, in 21 s at most"));
-        for without in [Remains::Nothing, Remains::Unknown] {
+        for without in [Remains::Nothing, Remains::Committed, Remains::Unknown] {
             assert!(!says(without).contains("recover`"));
         }
     }

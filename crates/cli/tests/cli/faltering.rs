@@ -224,7 +224,7 @@ fn beside_clients_that_go_at_once() -> Trial {
         other.write(session, SEGMENT_BYTES);
         other.checkpoint(session, number);
         other.read(session);
-        let committed = other.obtain(Request::CommitPath { session });
+        let committed = other.obtain(Request::CommitPath { session, key: KEY });
         assert!(matches!(committed, Reply::Version { .. }), "{committed:?}");
     };
     let undisturbed = worst(&mut step);
@@ -315,7 +315,7 @@ fn a_client_can_neither_end_nor_renew_nor_commit_under_what_is_not_its_own() {
     }
     honest.write(written, SEGMENT_BYTES);
     honest.checkpoint(written, 1);
-    assert!(matches!(honest.obtain(Request::CommitPath { session: written }), Reply::Version { number: 1 }));
+    assert!(matches!(honest.obtain(Request::CommitPath { session: written, key: KEY }), Reply::Version { number: 1 }));
     assert!(matches!(
         honest.obtain(Request::Renew { session: own.id, lease_ms: 30_000, refresh: false }),
         Reply::Session { .. }
@@ -363,7 +363,7 @@ fn a_crowd_of_connections_is_refused_and_writers_go_on() {
         writer.write(session, 1 << 20);
         writer.checkpoint(session, epoch);
     }
-    assert!(matches!(writer.obtain(Request::CommitPath { session }), Reply::Version { number: 1 }));
+    assert!(matches!(writer.obtain(Request::CommitPath { session, key: KEY }), Reply::Version { number: 1 }));
     // Those of the crowd without a hello give way to others after a second.
     let seen = run(&["ls".to_owned(), format!("thalweg://{}::", node.address)]);
     assert!(seen.code == Some(0) || seen.stderr.contains("takes no more now"), "{}", seen.stderr);

@@ -35,7 +35,7 @@ fn requests(session: SessionId, key: HandleKey) -> Vec<Request> {
         Request::SetSize { session, stripe_set, size: 0 },
         Request::Checkpoint { session, stripe_set, epoch: 9 },
         Request::FlushHint { session, stripe_set },
-        Request::CommitPath { session },
+        Request::CommitPath { session, key },
         Request::Lock { session },
         Request::MovePointer { session, key, number: 1, generation: 0, initial: 0, by: 1 },
         Request::Leave { session, key },

@@ -362,7 +362,7 @@ impl Attacker {
             39 => FlushHint { session, stripe_set },
             40 => {
                 if self.random.below(2) == 0 {
-                    CommitPath { session }
+                    CommitPath { session, key: self.key() }
                 } else {
                     AwaitOthers { session, stripe_set, processes: 1 }
                 }

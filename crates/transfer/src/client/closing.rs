@@ -35,7 +35,7 @@ pub(super) enum DetachOrder {
 
 impl Session {
     /// Closes the last handle of this process: waits until nothing is kept, then notifies the nodes.
-    pub fn close_then(self: &Arc<Self>, order: DetachOrder, done: Done<Others>) {
+    pub fn close_then(self: &Arc<Self>, key: HandleKey, order: DetachOrder, done: Done<Others>) {
         let session = self.clone();
         self.after_commit(Box::new(move || {
             session.hint_flush();
@@ -43,29 +43,30 @@ impl Session {
             session.status.when_empty(Box::new(move |kept| match (kept, order) {
                 (Err(error), _) => closing.detach_then(Err(error), done),
                 (Ok(()), DetachOrder::Early) => closing.detach_then(Ok(Others::Gone), done),
-                (Ok(()), DetachOrder::Last) => closing.commit_rest_then(Ok(Others::Gone), done),
-                (Ok(()), DetachOrder::Together { processes }) => closing.await_others_then(processes, done),
+                (Ok(()), DetachOrder::Last) => closing.commit_rest_then(key, Ok(Others::Gone), done),
+                (Ok(()), DetachOrder::Together { processes }) => closing.await_others_then(key, processes, done),
             }));
         }));
     }
 
-    fn await_others_then(self: Arc<Self>, processes: u32, done: Done<Others>) {
+    fn await_others_then(self: Arc<Self>, key: HandleKey, processes: u32, done: Done<Others>) {
         let session = self.clone();
         let request =
             |queue: &SendQueue| Request::AwaitOthers { session: self.id, stripe_set: queue.stripe_set, processes };
-        let awaited =
-            move |replies: Result<Vec<Reply>>| session.commit_rest_then(replies.map(|replies| others(&replies)), done);
+        let awaited = move |replies: Result<Vec<Reply>>| {
+            session.commit_rest_then(key, replies.map(|replies| others(&replies)), done)
+        };
         self.ask_owners(request, Box::new(awaited));
     }
 
     /// Commits again when others sent bytes again to a new node after the commit; those bytes are durable by now.
-    fn commit_rest_then(self: Arc<Self>, others: Result<Others>, done: Done<Others>) {
+    fn commit_rest_then(self: Arc<Self>, key: HandleKey, others: Result<Others>, done: Done<Others>) {
         if !matches!(others, Ok(Others::Gone)) || !self.may_miss_bytes() {
             return self.detach_then(others, done);
         }
         let session = self.clone();
         let committed: Completion = Box::new(move |answer| session.detach_then(answer.map(|_| Others::Gone), done));
-        self.home().ask(Request::CommitPath { session: self.id }, committed);
+        self.home().ask(Request::CommitPath { session: self.id, key }, committed);
     }
 
     fn detach_then(self: Arc<Self>, others: Result<Others>, done: Done<Others>) {

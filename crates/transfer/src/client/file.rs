@@ -123,17 +123,20 @@ impl File {
         self.flush().inspect_err(|error| self.0.note_commit(Some(error)))?;
         let handle = self.0.clone();
         if handle.process.settings.acknowledge == Acknowledge::Durable {
-            let committed = wait_for(|done| handle.session.commit_then(done));
+            let committed = wait_for(|done| handle.session.commit_then(handle.key, done));
             handle.note_commit(committed.as_ref().err());
             return committed;
         }
         handle.process.background.begin();
         handle.session.committing();
-        self.0.session.commit_then(Box::new(move |result| {
-            handle.note_commit(result.as_ref().err());
-            handle.session.committed();
-            handle.process.background.end(result.map_err(|error| handle.named(error)));
-        }));
+        self.0.session.commit_then(
+            self.0.key,
+            Box::new(move |result| {
+                handle.note_commit(result.as_ref().err());
+                handle.session.committed();
+                handle.process.background.end(result.map_err(|error| handle.named(error)));
+            }),
+        );
         Ok(())
     }
 
@@ -249,7 +252,7 @@ impl Handle {
             handle.session.leave_then(handle.key, Box::new(leave));
         });
         if self.process.part(self.session.id) {
-            self.session.close_then(self.order(last_of), leave);
+            self.session.close_then(self.key, self.order(last_of), leave);
         } else {
             self.session.after_commit(Box::new(move || leave(Ok(Others::Gone))));
         }

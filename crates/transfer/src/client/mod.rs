@@ -184,6 +184,12 @@ impl Client {
         })
     }
 
+    /// Waits for background work, and leaves its failures to [`Client::finalize`].
+    pub fn wait_for_background(&self) {
+        let process = self.process.lock().expect("nothing panics while it holds the process").clone();
+        process.inspect(|process| process.background.wait());
+    }
+
     /// Asks the first of the nodes that can be reached. All are tried at once, so that those out of reach cost three
     /// seconds together. Each that is asked gets its part of the timeout, so that those that are reached and answer
     /// nothing cost one timeout together. Nodes that were not reached come last: they may be starting.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use format::SessionId;
+use format::{HandleKey, SessionId};
 
 use super::oneshot::{Answer, Done, gather};
 use super::piece::{Cursor, Piece};
@@ -212,14 +212,15 @@ impl Session {
         Ok(())
     }
 
-    /// Makes a version of everything written. The home node checkpoints its own stripe set for that.
-    pub fn commit_then(self: &Arc<Self>, done: Done<()>) {
+    /// Makes a version of everything written, before the key's handle is closed. The home node checkpoints its own stripe
+    /// set for that.
+    pub fn commit_then(self: &Arc<Self>, key: HandleKey, done: Done<()>) {
         let session = self.clone();
         let publish = move |checkpointed: Result<u64>| {
             if let Err(error) = checkpointed {
                 return done(Err(error));
             }
-            let (request, home) = (Request::CommitPath { session: session.id }, session.home().clone());
+            let (request, home) = (Request::CommitPath { session: session.id, key }, session.home().clone());
             let committed = move |answer: Result<Answer>| {
                 session.is_committed.fetch_or(answer.is_ok(), Ordering::SeqCst);
                 done(answer.map(drop));

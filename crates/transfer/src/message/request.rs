@@ -99,8 +99,9 @@ messages! {
         48 Checkpoint { session: SessionId, stripe_set: u32, epoch: u64 },
         /// The client's window is full: sync what can be.
         49 FlushHint { session: SessionId, stripe_set: u32 },
-        /// All stripe sets have checkpointed: make the session's writes a version.
-        50 CommitPath { session: SessionId },
+        /// All stripe sets but the home node's have checkpointed: make the session's writes a version. Nothing follows with
+        /// the key's handle but its end.
+        50 CommitPath { session: SessionId, key: HandleKey },
         51 Detach { session: SessionId, stripe_set: u32 },
         /// Takes off the key's handle; once.
         52 Leave { session: SessionId, key: HandleKey },

@@ -352,7 +352,7 @@ impl Random {
             SetSize { session: self.session(), stripe_set: self.stripe_set(), size: self.count() },
             Checkpoint { session: self.session(), stripe_set: self.stripe_set(), epoch: self.count() },
             FlushHint { session: self.session(), stripe_set: self.stripe_set() },
-            CommitPath { session: self.session() },
+            CommitPath { session: self.session(), key: HandleKey(self.array()) },
             Detach { session: self.session(), stripe_set: self.stripe_set() },
             AwaitOthers { session: self.session(), stripe_set: self.stripe_set(), processes: self.below(9) as u32 },
             Leave { session: self.session(), key: HandleKey(self.array()) },

@@ -384,7 +384,7 @@ impl Node {
             Request::CommitPath { .. } if self.does.fail_commits.load(Ordering::SeqCst) => {
                 fail(FailureKind::Full, "the disk is full")
             }
-            Request::CommitPath { session } => {
+            Request::CommitPath { session, .. } => {
                 if !self.does.never_durable.load(Ordering::SeqCst) {
                     self.checkpoint(alive, (session, 0));
                 }

@@ -117,7 +117,9 @@ fn a_node_that_breaks_at_each_checkpoint_is_an_error_and_not_tried_without_a_pau
 
 #[test]
 fn a_node_that_breaks_at_each_commit_is_an_error_and_not_tried_without_a_pause() {
-    let kind = Request::CommitPath { session: format::SessionId(1) }.kind();
+    let kind =
+        Request::CommitPath { session: format::SessionId(1), key: format::HandleKey([0; format::HandleKey::BYTES]) }
+            .kind();
     fails_at_a_node_that_breaks_at(kind, |_, file| file.commit().unwrap_err());
 }
 
