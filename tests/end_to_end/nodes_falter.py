@@ -92,8 +92,9 @@ def a_full_disk_fails_jobs_at_once_and_none_once_there_is_room(scene, mpi):
 @test(seconds=60)
 def run_ends_although_someone_has_stopped_its_own_node(scene):
     store = Store(scene)
-    job = scene.start(store.run_command(["sleep", "3"]))
-    scene.until(lambda: children(job.pid, "node"), "the job's node")
+    begun = scene.folder / "begun"
+    job = scene.start(store.run_command(["sh", "-c", f"touch {begun} && exec sleep 3"]))
+    scene.until(begun.exists, "the job's begin")
     (node,) = children(job.pid, "node")
     processes.kill(node, signal.SIGSTOP)
     scene.until(lambda: job.poll() is not None, "the job's end", 30)

@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::failure::explained;
 use crate::output::say;
@@ -18,6 +19,8 @@ use crate::shown::one_line;
 
 /// A node that keeps dying is not restarted for ever.
 const MAX_RESTARTS: usize = 100;
+/// A node that has not said by then where it listens never will.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(super) struct OwnNode {
     address: String,
@@ -77,17 +80,32 @@ fn spawn(store: &OsStr, listen: &str, secret_file: &Path) -> anyhow::Result<(Chi
     command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
     end_with_us(&mut command);
     let mut child = command.spawn().context("starting a node")?;
-    let mut line = String::new();
-    let stdout = child.stdout.take().expect("it is piped");
-    BufReader::new(stdout).read_line(&mut line).context("reading the node's address")?;
+    let store = store.to_string_lossy();
+    let Some(line) = first_line(&mut child, START_TIMEOUT).context("reading the node's address")? else {
+        child.kill().and_then(|()| child.wait()).context("ending the node")?;
+        let seconds = START_TIMEOUT.as_secs();
+        bail!("the node for {store} did not say within {seconds} s that it listens, and was killed; is its disk hanging?")
+    };
     let said: Option<serde_json::Value> = serde_json::from_str(&line).ok();
     match said.as_ref().and_then(|said| said["listening"].as_str()) {
         Some(address) => Ok((child, address.to_owned())),
         None => {
             let status = child.wait().context("waiting for the node")?;
-            bail!("the node for {} did not start ({status}); its message stands above", store.to_string_lossy())
+            bail!("the node for {store} did not start ({status}); its message stands above")
         }
     }
+}
+
+/// Returns what the child prints first; none when it prints nothing for so long.
+fn first_line(child: &mut Child, timeout: Duration) -> anyhow::Result<Option<String>> {
+    let stdout = child.stdout.take().expect("it is piped");
+    let time = Timespec { tv_sec: timeout.as_secs() as _, tv_nsec: timeout.subsec_nanos() as _ };
+    if poll(&mut [PollFd::new(&stdout, PollFlags::IN)], Some(&time))? == 0 {
+        return Ok(None);
+    }
+    let mut line = String::new();
+    BufReader::new(stdout).read_line(&mut line)?;
+    Ok(Some(line))
 }
 
 /// However this process ends, its child gets a signal to end too. (The thread that starts it lives as long as the
@@ -139,6 +157,19 @@ mod tests {
         }
         let (child, stopping) = (Arc::new(Mutex::new(child)), Arc::default());
         OwnNode { address: String::new(), child, stopping, watcher: None }.stop()
+    }
+
+    #[test]
+    fn a_node_that_says_nothing_is_given_up_and_one_that_ends_is_not_waited_for() {
+        let says = |command: &str, timeout_ms| {
+            let mut child = Command::new("sh").args(["-c", command]).stdout(Stdio::piped()).spawn().unwrap();
+            let line = first_line(&mut child, Duration::from_millis(timeout_ms)).unwrap();
+            child.kill().and_then(|()| child.wait()).unwrap();
+            line
+        };
+        assert_eq!(says("exec sleep 60", 50), None);
+        assert_eq!(says("echo here", 60_000).as_deref(), Some("here\n"));
+        assert_eq!(says("exit 3", 60_000).as_deref(), Some(""));
     }
 
     #[test]
