@@ -64,9 +64,18 @@ static int share_system_hints(struct open_file *file, char *text, size_t bytes) 
     return failed ? failed : add_system_hints(file->info, text);
 }
 
+/* Files of single ranks share a link too: all processes count, where the program has MPI_COMM_WORLD. */
+static uint32_t processes_of_job(const struct open_file *file) {
+    int world = 0, is_initialized = 0, size = 1;
+    PMPI_Initialized(&is_initialized);
+    PMPI_Comm_size(file->comm, &size);
+    if (is_initialized) PMPI_Comm_size(MPI_COMM_WORLD, &world);
+    return (uint32_t)(world > size ? world : size);
+}
+
 static int share_ticket(struct open_file *file, struct ticket *ticket) {
     char hints[MAX_SYSTEM_HINT_BYTES + 1];
-    thalweg_connect(file->name);
+    thalweg_connect(file->name, processes_of_job(file));
     if (file->rank == 0) {
         ticket->hint_bytes = read_system_hints(hints);
         int code = thalweg_open(file->name, store_flags(file->amode), ticket->body, MAX_TICKET_BYTES, &ticket->bytes);

@@ -49,8 +49,9 @@ typedef struct thalweg_operation thalweg_operation;
 const char *thalweg_last_error(void);
 
 /* Begins to connect to the nodes of a name that this process will soon open or attach to, and returns at once: over a far
- * link the connections are there by the time the ticket is. Reports nothing: the call that uses the nodes does. */
-void thalweg_connect(const char *name);
+ * link the connections are there by the time the ticket is, and as many as suit the link, which `processes` of the job,
+ * this one included, share. Reports nothing: the call that uses the nodes does. */
+void thalweg_connect(const char *name, uint32_t processes);
 
 /* Joins or begins the live session of a file: one process (rank 0) does it for all. `name` is the part after "SD:",
  * e.g. "/run1/out.dat" or "ALIAS:/run1/out.dat". Writes a ticket of at most `capacity` bytes, whose length is stored

@@ -79,7 +79,7 @@ static int number_ticket(char *ticket, size_t capacity, size_t *ticket_bytes) {
     return *ticket_bytes <= capacity ? THALWEG_OK : fail(THALWEG_REFUSED, "the name is too long");
 }
 
-void thalweg_connect(const char *name) { (void)name; }
+void thalweg_connect(const char *name, uint32_t processes) { (void)name, (void)processes; }
 
 int thalweg_open(const char *name, uint32_t flags, void *ticket, size_t capacity, size_t *ticket_bytes) {
     int code = injected_failure("open");
@@ -304,5 +304,7 @@ int thalweg_delete(const char *name) {
     if (code) return code;
     return unlink(path) ? fail_errno() : THALWEG_OK;
 }
+
+void thalweg_wait_for_background(void) {}
 
 int thalweg_finalize(void) { return injected_failure("finalize"); }

@@ -1,4 +1,5 @@
-//! Which of several streams to one node carries the next bytes: the one that is expected to have brought them first.
+//! How many streams a process opens to a node, and which of them carries the next bytes: the one that is expected to have
+//! brought them first.
 //!
 //! Streams of one process over one path are rarely equally fast: one that lost a packet sends at half its rate for many
 //! round trips. Bytes dealt out evenly then wait for the slowest stream, while the others idle. Times are the caller's
@@ -8,6 +9,20 @@
 const MIN_MEASURED_S: f64 = 0.25;
 /// Weight of an earlier measurement beside a new one.
 const KEPT_WEIGHT: f64 = 0.5;
+
+/// Streams to a node from which an answer is soon: while one is being served the other is filled.
+const NEAR_STREAMS: u32 = 2;
+/// Streams under way over a far link, of all processes and to all nodes together: more start faster, and lose less of
+/// their rate together when one loses a packet.
+const FAR_STREAMS: u32 = 8;
+/// From this time there and back on a link is far (s).
+const FAR_S: f64 = 0.01;
+
+/// Returns how many streams a process opens to a node, where none is asked for: `sharers` counts the pairs of a process
+/// and a node that may share the link.
+pub fn count(round_trip_s: f64, sharers: u32) -> u32 {
+    if round_trip_s < FAR_S { NEAR_STREAMS } else { FAR_STREAMS.div_ceil(sharers.max(1)).max(NEAR_STREAMS) }
+}
 
 /// How fast a stream brings bytes, as its receipts show, while it has something to bring.
 #[derive(Clone, Debug, Default)]
@@ -65,6 +80,13 @@ mod tests {
     use super::*;
 
     const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn a_far_link_gets_more_streams_of_all_processes_together() {
+        assert_eq!(count(0.0002, 1), NEAR_STREAMS);
+        assert_eq!([1, 2, 3, 4, 64].map(|sharers| count(0.18, sharers)), [8, 4, 3, 2, 2]);
+        assert_eq!(count(0.18, 0), FAR_STREAMS);
+    }
 
     /// Deals `stripes` out in bursts to streams with these rates; returns when each has brought its part (s).
     fn ends(rates: &[f64], stripes: usize, window: u64) -> Vec<f64> {

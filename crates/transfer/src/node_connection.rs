@@ -58,6 +58,8 @@ pub(crate) struct NodeConnection {
     turn_bytes: usize,
     /// When the stage at hand began.
     begun: Instant,
+    /// How long the node's machine took to take the connection: the time there and back.
+    round_trip: Option<Duration>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -126,6 +128,7 @@ impl NodeConnection {
             pace: FramePace::new(FRAME_TIMEOUT),
             turn_bytes: 0,
             begun: now,
+            round_trip: None,
         })
     }
 
@@ -145,6 +148,11 @@ impl NodeConnection {
     /// Returns when the candidate at hand was dialled or, once it took the connection, greeted.
     pub fn begun(&self) -> Instant {
         self.begun
+    }
+
+    /// Returns the time there and back, once the node's machine has taken the connection.
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.round_trip
     }
 
     /// Returns the socket and the events to poll for.
@@ -180,6 +188,7 @@ impl NodeConnection {
         match self.stage {
             Stage::Connecting => match self.socket.connected() {
                 Ok(()) => {
+                    self.round_trip = Some(now.saturating_duration_since(self.begun));
                     (self.stage, self.begun) = (Stage::Greeting, now);
                     self.liveness = Liveness::begin(now);
                     self.flush(&[]).map(drop)

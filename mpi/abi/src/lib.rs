@@ -49,10 +49,10 @@ pub extern "C" fn thalweg_last_error() -> *const c_char {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn thalweg_connect(path: *const c_char) {
+pub unsafe extern "C" fn thalweg_connect(path: *const c_char, processes: u32) {
     // The call that opens or attaches reports errors.
     let _ = answer(|| {
-        client()?.connect(unsafe { name(path) });
+        client()?.connect(unsafe { name(path) }, processes);
         Ok(())
     });
 }

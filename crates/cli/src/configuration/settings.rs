@@ -3,7 +3,7 @@
 use std::env;
 
 use toml::Value;
-use transfer::client::Settings;
+use transfer::client::{AUTO, Settings};
 use transfer::{SECRET_FILE_VARIABLE, TLS_CA_VARIABLE};
 
 /// One setting, by its key in the file.
@@ -41,7 +41,7 @@ pub const SETTINGS: [Setting; 9] = [
     setting("secret_file", SECRET_FILE_VARIABLE),
     setting("tls_ca", TLS_CA_VARIABLE),
     setting("application", "THALWEG_APPLICATION"),
-    number("streams", "THALWEG_STREAMS", |default| default.streams.to_string()),
+    number("streams", "THALWEG_STREAMS", |_| AUTO.to_owned()),
     number("window_mib", "THALWEG_WINDOW_MIB", |default| (default.window_bytes >> 20).to_string()),
     number("timeout_s", "THALWEG_TIMEOUT_S", |default| default.timeout.as_secs().to_string()),
     number("stripe_bytes", "THALWEG_STRIPE_BYTES", |default| default.stripe_bytes.to_string()),

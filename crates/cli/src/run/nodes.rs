@@ -84,7 +84,9 @@ fn spawn(store: &OsStr, listen: &str, secret_file: &Path) -> anyhow::Result<(Chi
     let Some(line) = first_line(&mut child, START_TIMEOUT).context("reading the node's address")? else {
         child.kill().and_then(|()| child.wait()).context("ending the node")?;
         let seconds = START_TIMEOUT.as_secs();
-        bail!("the node for {store} did not say within {seconds} s that it listens, and was killed; is its disk hanging?")
+        bail!(
+            "the node for {store} did not say within {seconds} s that it listens, and was killed; is its disk hanging?"
+        )
     };
     let said: Option<serde_json::Value> = serde_json::from_str(&line).ok();
     match said.as_ref().and_then(|said| said["listening"].as_str()) {

@@ -65,7 +65,7 @@ fn config_says_where_each_value_comes_from() {
     let setting = |key: &str| (shown["settings"][key]["value"].clone(), shown["settings"][key]["from"].clone());
     assert_eq!(setting("timeout_s"), ("30".into(), "environment".into()));
     assert_eq!(setting("store"), (configured.store.directory().to_str().unwrap().into(), "file".into()));
-    assert_eq!(setting("streams"), ("2".into(), "default".into()));
+    assert_eq!(setting("streams"), ("auto".into(), "default".into()));
     assert_eq!(shown["options"]["put"][0], "--exclude-caches");
     assert_eq!(shown["aliases"][0], "lab");
     assert_eq!(shown["file"], configured.file.to_str().unwrap());

@@ -32,6 +32,7 @@ mod settings;
 mod shared_pointer;
 mod stream;
 mod stream_connection;
+mod stream_counts;
 mod stripe_streams;
 #[cfg(test)]
 mod tests;
@@ -51,7 +52,7 @@ pub use operation::Operation;
 pub use piece::Piece;
 pub use reduce::{Reducer, ZEROS};
 pub use reduction::{AdaptiveReducer, PolicySource};
-pub use settings::{Acknowledge, Reduction, Settings};
+pub use settings::{AUTO, Acknowledge, Reduction, Settings};
 pub use shared_pointer::PointerStart;
 pub use ticket::{TICKET_BYTES, Ticket};
 
@@ -95,15 +96,17 @@ impl Client {
     }
 
     /// Begins to connect to the nodes of a name that will be opened or attached to, and returns at once. The call
-    /// that uses the name reports errors of the name and its nodes.
-    pub fn connect(&self, name: &[u8]) {
+    /// that uses the name reports errors of the name and its nodes. `processes`: how many of the job, this one included,
+    /// may share the link to them.
+    pub fn connect(&self, name: &[u8], processes: u32) {
         let Ok(found) = names::resolve(name, &self.settings.nodes) else { return };
         if check_addresses(&found.nodes).is_err() || self.learn_credentials(name, &found.nodes).is_err() {
             return;
         }
         let Ok(process) = self.process() else { return };
+        let sharers = processes.saturating_mul(found.nodes.len() as u32);
         for node in &found.nodes {
-            (0..self.settings.streams).for_each(|index| process.streams.get(node, index).try_reach());
+            process.streams.reach(node, process.streams.counts.share(node, sharers));
         }
     }
 

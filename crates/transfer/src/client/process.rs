@@ -17,6 +17,7 @@ use super::secrets::Secrets;
 use super::session::Session;
 use super::settings::Settings;
 use super::stream::{Ask, Streams, Work};
+use super::stream_counts::StreamCounts;
 use super::ticket::Ticket;
 use super::window::Window;
 use crate::Result;
@@ -53,8 +54,9 @@ struct OpenSession {
 impl Process {
     /// Starts the I/O threads.
     pub fn start(settings: Settings, reducer: Option<AdaptiveReducer>) -> Result<Arc<Self>> {
-        let threads = (0..reactor::THREADS.min(settings.streams)).map(|_| Thread::new()).collect::<Result<Vec<_>>>()?;
-        let streams = Arc::new(Streams::new(threads.clone()));
+        let count = settings.streams.map_or(reactor::THREADS, |streams| streams.min(reactor::THREADS));
+        let threads = (0..count).map(|_| Thread::new()).collect::<Result<Vec<_>>>()?;
+        let streams = Arc::new(Streams::new(threads.clone(), StreamCounts::new(settings.streams)));
         let window = Arc::new(Window::new(settings.window_bytes, threads[0].waker.clone()));
         let reducer = reducer.filter(|reducer| reducer.policy.may_use_client());
         let reduction = reducer.map(|reducer| Arc::new(ProcessReduction::new(reducer)));

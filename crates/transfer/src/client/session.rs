@@ -52,12 +52,15 @@ impl Session {
             high_sequence: process.high_sequence.clone(),
             timeout: process.settings.timeout,
         };
+        let nodes = &ticket.session.nodes;
+        // Nodes of one session are alike far, and their streams are numbered alike.
+        let streams = nodes.iter().map(|node| process.streams.counts.of(node)).max().unwrap_or(1);
         let mut queues = Vec::new();
         for stripe_set in 0..ticket.session.nodes.len() {
             let mut nodes = ticket.session.nodes.clone();
             nodes.rotate_left(stripe_set);
             queues.extend(
-                (0..process.settings.streams)
+                (0..streams)
                     .map(|index| SendQueue::new(&of, stripe_set as u32, index, nodes.clone(), &process.streams)),
             );
         }
@@ -66,7 +69,7 @@ impl Session {
         let session = Arc::new(Session {
             id: of.session,
             status: of.status,
-            routes: StripeStreams::new(queues, process.settings.streams as usize, ticket.session.stripe_bytes),
+            routes: StripeStreams::new(queues, streams as usize, ticket.session.stripe_bytes),
             epoch: of.epoch,
             process: process.clone(),
             hinted: Mutex::default(),

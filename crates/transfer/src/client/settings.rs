@@ -46,8 +46,8 @@ impl Acknowledge {
 pub struct Settings {
     /// Addresses used for names without an alias; may be empty.
     pub nodes: Vec<String>,
-    /// TCP connections per node, 1 to 8.
-    pub streams: u32,
+    /// TCP connections to each node, 1 to 8; none: as many as are right for the link.
+    pub streams: Option<u32>,
     /// Most bytes the process holds that are not durable yet.
     pub window_bytes: usize,
     /// How long a node may be away before operations fail.
@@ -65,6 +65,9 @@ pub struct Settings {
     pub job_credentials: Option<Credentials>,
 }
 
+const STREAMS_VARIABLE: &str = "THALWEG_STREAMS";
+/// The word for as many streams as are right for the link.
+pub const AUTO: &str = "auto";
 const STRIPE_UNIT_BYTES: u64 = 64 << 10;
 /// A window below this could not hold the frames of a few streams.
 const MIN_WINDOW_MIB: u64 = 4;
@@ -73,7 +76,7 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             nodes: Vec::new(),
-            streams: 2,
+            streams: None,
             window_bytes: 64 << 20,
             timeout: Duration::from_secs(60),
             stripe_bytes: 4 << 20,
@@ -117,7 +120,7 @@ impl Settings {
             return refuse("THALWEG_STRIPE_BYTES", &stripe_bytes.to_string(), "a multiple of 65536");
         }
         Ok(Settings {
-            streams: number("THALWEG_STREAMS", 1..=8)?.map_or(default.streams, |streams| streams as u32),
+            streams: streams()?,
             window_bytes: number("THALWEG_WINDOW_MIB", MIN_WINDOW_MIB..=1 << 20)?
                 .map_or(default.window_bytes, |mib| (mib as usize) << 20),
             timeout: number("THALWEG_TIMEOUT_S", 1..=1 << 20)?.map_or(default.timeout, Duration::from_secs),
@@ -149,6 +152,13 @@ fn number(variable: &str, range: std::ops::RangeInclusive<u64>) -> Result<Option
         Ok(number) if range.contains(&number) => Ok(Some(number)),
         _ => refuse(variable, &text, &format!("a number from {} to {}", range.start(), range.end())),
     }
+}
+
+fn streams() -> Result<Option<u32>, OpenError> {
+    if text(STREAMS_VARIABLE)? == AUTO {
+        return Ok(None);
+    }
+    Ok(number(STREAMS_VARIABLE, 1..=8)?.map(|streams| streams as u32))
 }
 
 /// Returns the word's meaning; none where the variable is empty or not set.

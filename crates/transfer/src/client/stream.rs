@@ -15,6 +15,7 @@ use super::frame::Frame;
 use super::oneshot::Completion;
 use super::reactor::Thread;
 use super::send_queue::{MAX_TIMEOUTS_ALIVE, SendQueue};
+use super::stream_counts::StreamCounts;
 use crate::ALIVE_INTERVAL;
 use crate::message::Request;
 use crate::node_connection::{LAST_HANDSHAKE_NUMBER, head};
@@ -28,6 +29,7 @@ const READS_IN_FLIGHT: usize = 8;
 pub(super) struct Streams {
     threads: Vec<Arc<Thread>>,
     known: Mutex<HashMap<(String, u32), Arc<Stream>>>,
+    pub counts: StreamCounts,
     held_locks: AtomicUsize,
 }
 
@@ -45,8 +47,20 @@ impl Drop for HeldLock {
 }
 
 impl Streams {
-    pub fn new(threads: Vec<Arc<Thread>>) -> Self {
-        Streams { threads, known: Mutex::default(), held_locks: AtomicUsize::new(0) }
+    pub fn new(threads: Vec<Arc<Thread>>, counts: StreamCounts) -> Self {
+        Streams { threads, known: Mutex::default(), counts, held_locks: AtomicUsize::new(0) }
+    }
+
+    /// Connects this many streams to a node, those that are not.
+    pub fn reach(&self, address: &str, count: u32) {
+        (0..count).for_each(|index| self.get(address, index).try_reach());
+    }
+
+    /// Notes how long an answer of the node is under way, and connects as many more streams as that asks for.
+    pub fn measured(&self, address: &str, round_trip: Duration) {
+        let before = self.counts.of(address);
+        let count = self.counts.measured(address, round_trip);
+        (before..count).for_each(|index| self.get(address, index).try_reach());
     }
 
     /// Returns the stream, registered with its thread if new. It connects when it is given something to send.

@@ -250,7 +250,11 @@ impl StreamConnection {
 
     fn receive(&mut self, context: &IoContext, now: Instant) -> Result<(), Disconnect> {
         let Phase::Open(node) = &mut self.phase else { return Ok(()) };
+        let was_greeted = node.round_trip().is_some();
         node.ready(now)?;
+        if let Some(round_trip) = node.round_trip().filter(|_| !was_greeted) {
+            context.streams.measured(&self.stream.address, round_trip);
+        }
         while let Phase::Open(node) = &mut self.phase
             && let Some(event) = node.next(now)?
         {

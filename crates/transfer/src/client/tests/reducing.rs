@@ -78,7 +78,7 @@ fn what_is_written_over_an_offer_without_answer_stays_above_it_when_another_node
     let file = open(&client, WRITE);
     does.silent_on_offers.store(true, Ordering::SeqCst);
     file.write(&[source(0, &vec![1; 1 << 20])]).unwrap();
-    while does.digest_offers.load(Ordering::SeqCst) < u64::from(Settings::default().streams) {
+    while does.digest_offers.load(Ordering::SeqCst) < u64::from(STREAMS) {
         std::thread::sleep(Duration::from_millis(5));
     }
     file.write(&[source(0, &[2; 5000])]).unwrap();
@@ -164,7 +164,7 @@ fn digests_and_lists(client: &Client, node: &Node, numbers: std::ops::Range<u64>
 #[test]
 fn digests_that_never_hit_are_hardly_sent_and_those_that_hit_always() {
     let (_world, nodes) = nodes(1);
-    let settings = Settings { streams: 1, stripe_bytes: 64 << 20, ..settings(&nodes) };
+    let settings = Settings { streams: Some(1), stripe_bytes: 64 << 20, ..settings(&nodes) };
     let clients = [reducing(settings.clone()), reducing(settings)];
     let alone = digests_and_lists(&clients[0], &nodes[0], 0..100);
     assert_eq!(alone, (12, 1000), "of a hundred frames that no other process writes");
@@ -210,7 +210,7 @@ fn a_slow_link_carries_fingerprints_while_data_repeat_and_bytes_while_they_do_no
     let (_world, nodes) = nodes(1);
     nodes[0].does.bytes_per_s.store(20_000_000, Ordering::SeqCst);
     let conditions = Conditions { client_cores_idle: 1.0, ..Conditions::UNKNOWN };
-    let settings = Settings { streams: 1, window_bytes: 8 << 20, ..in_large_stripes(&nodes) };
+    let settings = Settings { streams: Some(1), window_bytes: 8 << 20, ..in_large_stripes(&nodes) };
     let client = reducing_by(settings, Adaptive::new(Choice::Auto, conditions));
     let mut random = random::Random::new(7);
     let mut unique = |_| random.bytes(1 << 20);

@@ -60,7 +60,7 @@ fn closing_at_a_node_that_froze_is_an_error_within_the_timeout() {
 fn a_node_of_two_that_froze_costs_its_silence_once_and_less_than_a_short_timeout() {
     assert_within(Duration::from_secs(9), || {
         let (_world, nodes) = nodes(2);
-        let client = Client::new(Settings { streams: 2, ..with_timeout(&nodes, 10) }, None);
+        let client = Client::new(Settings { streams: Some(2), ..with_timeout(&nodes, 10) }, None);
         let file = open(&client, READ | WRITE);
         nodes[0].does.frozen.store(true, Ordering::SeqCst);
         let begun = Instant::now();
@@ -79,7 +79,7 @@ fn a_node_of_two_that_froze_costs_its_silence_once_and_less_than_a_short_timeout
 fn attaching_at_a_node_that_froze_is_an_error_within_the_timeout() {
     assert_within(Duration::from_secs(12), || {
         let (_world, nodes) = nodes(1);
-        let client = Client::new(Settings { streams: 1, ..with_timeout(&nodes, 6) }, None);
+        let client = Client::new(Settings { streams: Some(1), ..with_timeout(&nodes, 6) }, None);
         nodes[0].does.freeze_at_attach.store(true, Ordering::SeqCst);
         let begun = Instant::now();
         let ticket = client.open(b"/frozen", WRITE | CREATE).unwrap();
