@@ -16,11 +16,11 @@ from pathlib import Path
 from demonstration.store import find_thalweg
 from gating import objects
 from wide_area import link
+from wide_area.far_side import FarSide
 
 HERE = Path(__file__).resolve().parent.parent
 SINK = HERE / "wide_area" / "sink.py"
-NODE_PORT, STREAM_PORT, IPERF_PORT, S3_PORT = 7420, 7472, 7473, 7474
-START_TIMEOUT_S = 30
+STREAM_PORT, IPERF_PORT, S3_PORT = 7472, 7473, 7474
 SMALL_BYTES = 64 << 10
 BUCKET = "far"
 IPERF_STREAMS = (1, 2, 4, 8, 16)
@@ -58,10 +58,10 @@ class Work:
     """`run` of a contender gives seconds, bytes of content, and files."""
 
     def __init__(self, arguments, scratch):
-        self.arguments, self.scratch = arguments, scratch
+        self.arguments = arguments
         self.bytes = arguments.megabytes << 20
-        self.large, self.small, self.far = scratch / "large", scratch / "small", scratch / "far"
-        self.fresh = scratch / "fresh"
+        self.large, self.small, self.fresh = scratch / "large", scratch / "small", scratch / "fresh"
+        self.far = FarSide(scratch, arguments.timeout_s)
         subprocess.run(["mpicc.mpich", "-O2", "-std=gnu11", "-o", self.fresh, HERE / "fresh.c"], check=True)
         with open(self.large, "wb") as file:
             for _ in range(arguments.megabytes):
@@ -70,23 +70,15 @@ class Work:
         for number in range(arguments.files):
             (self.small / f"{number:05}").write_bytes(os.urandom(SMALL_BYTES))
 
-    @contextlib.contextmanager
-    def node(self, environment):
-        shutil.rmtree(self.far, ignore_errors=True)
-        subprocess.run([find_thalweg(), "init", self.far], check=True, stdout=subprocess.DEVNULL)
-        command = [find_thalweg(), "node", self.far, "--insecure", "--listen", f"{link.FAR}:{NODE_PORT}"]
-        with self.far_side(environment, command, NODE_PORT):
-            yield f"{link.FAR}:{NODE_PORT}"
-
     def put(self, environment, _):
-        with self.node(environment) as node:
-            seconds = self.timed([find_thalweg(), "put", self.large, f"thalweg://{node}::large"], environment)
+        with self.far.node(environment) as node:
+            seconds = self.far.timed([find_thalweg(), "put", self.large, f"thalweg://{node}::large"], environment)
         return seconds, self.bytes, 1
 
     def put_small(self, environment, _):
         files = self.arguments.files
-        with self.node(environment) as node:
-            seconds = self.timed([find_thalweg(), "put", self.small, f"thalweg://{node}::small"], environment)
+        with self.far.node(environment) as node:
+            seconds = self.far.timed([find_thalweg(), "put", self.small, f"thalweg://{node}::small"], environment)
         return seconds, files * SMALL_BYTES, files
 
     def mpi(self, ranks, streams, environment, number):
@@ -94,15 +86,15 @@ class Work:
         job = ["mpirun.mpich", "-n", str(ranks), self.fresh, "SD:/large", str(self.arguments.megabytes // ranks)]
         if streams:
             environment = environment | {"THALWEG_STREAMS": str(streams)}
-        with self.node(environment) as node:
+        with self.far.node(environment) as node:
             command = [find_thalweg(), "run", "-q", "--node", node, "--", *job, "4096", str(number + 1)]
-            said = self.output(command, environment)
+            said = self.far.output(command, environment)
         report = json.loads(next(line for line in said.splitlines() if line.startswith("{")))
         return report["seconds"], report["bytes"], 1
 
     def stream(self, congestion, environment, _):
         """From before connecting until the far side says that it has all."""
-        with self.far_side(environment, [sys.executable, SINK, link.FAR, str(STREAM_PORT)], STREAM_PORT):
+        with self.far.running(environment, [sys.executable, SINK, link.FAR, str(STREAM_PORT)], STREAM_PORT):
             with open(self.large, "rb") as file, socket.socket() as connection:
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
                 connection.settimeout(self.arguments.timeout_s)
@@ -118,31 +110,32 @@ class Work:
         """What the far side received, in the time that it took there: no connecting, no last answer."""
         server = ["iperf3", "--server", "--one-off", "--port", str(IPERF_PORT)]
         client = ["iperf3", "--client", link.FAR, "--port", str(IPERF_PORT), "--congestion", congestion, "--json"]
-        with self.far_side(environment, server, IPERF_PORT):
-            said = self.output([*client, "--parallel", str(count), "--bytes", str(self.bytes)], environment)
+        with self.far.running(environment, server, IPERF_PORT):
+            said = self.far.output([*client, "--parallel", str(count), "--bytes", str(self.bytes)], environment)
         received = json.loads(said)["end"]["sum_received"]
         return received["seconds"], received["bytes"], 1
 
     def rclone(self, environment, _):
         wide = ["--s3-upload-concurrency", "16", "--s3-chunk-size", "8M", "--s3-upload-cutoff", "8M"]
         with self.bucket(environment) as settings:
-            seconds = self.timed(["rclone", "copyto", *wide, self.large, f"far:{BUCKET}/large"], settings)
+            seconds = self.far.timed(["rclone", "copyto", *wide, self.large, f"far:{BUCKET}/large"], settings)
         return seconds, self.bytes, 1
 
     def rclone_small(self, environment, _):
         files = self.arguments.files
         wide = ["--transfers", "64", "--checkers", "64", "--no-traverse"]
         with self.bucket(environment) as settings:
-            seconds = self.timed(["rclone", "copy", *wide, self.small, f"far:{BUCKET}/small"], settings)
+            seconds = self.far.timed(["rclone", "copy", *wide, self.small, f"far:{BUCKET}/small"], settings)
         return seconds, files * SMALL_BYTES, files
 
     @contextlib.contextmanager
     def bucket(self, environment):
-        shutil.rmtree(self.far, ignore_errors=True)
-        (self.far / BUCKET).mkdir(parents=True)
+        shutil.rmtree(self.far.folder, ignore_errors=True)
+        (self.far.folder / BUCKET).mkdir(parents=True)
         account = {"ROOT_ACCESS_KEY": objects.ACCESS_KEY, "ROOT_SECRET_KEY": objects.SECRET_KEY}
         listen = ["--quiet", "--keep-alive", "--port", f"0.0.0.0:{S3_PORT}"]
-        with self.far_side(environment | account, [objects.find_server(), *listen, "posix", self.far], S3_PORT):
+        server = [objects.find_server(), *listen, "posix", self.far.folder]
+        with self.far.running(environment | account, server, S3_PORT):
             yield environment | {
                 "RCLONE_CONFIG": "/dev/null",
                 # rclone takes no other authorities beside its own transport.
@@ -154,42 +147,3 @@ class Work:
                 "RCLONE_CONFIG_FAR_SECRET_ACCESS_KEY": objects.SECRET_KEY,
                 "RCLONE_S3_NO_CHECK_BUCKET": "true",
             }
-
-    @contextlib.contextmanager
-    def far_side(self, environment, command, port):
-        """Runs the command there, from when it listens on."""
-        words = environment["WAN_ON_FAR"].split()
-        with open(self.scratch / "far.log", "wb") as log:
-            server = subprocess.Popen(
-                [*words, *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment
-            )
-        try:
-            wait_until_it_listens(words, server, port, self.scratch / "far.log")
-            yield
-        finally:
-            server.kill(), server.wait()
-
-    def timed(self, command, environment):
-        begun = time.monotonic()
-        self.output(command, environment)
-        return time.monotonic() - begun
-
-    def output(self, command, environment):
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment,
-            timeout=self.arguments.timeout_s,
-        )
-        if done.returncode != 0:
-            raise RuntimeError(f"{' '.join(map(str, command))} failed: {done.stderr.strip()} {done.stdout.strip()[-500:]}")
-        return done.stdout
-
-
-def wait_until_it_listens(words, server, port, log):
-    """Asks the far side's kernel: iperf3's server would take a connection for its one client."""
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while time.monotonic() < deadline and server.poll() is None:
-        listing = subprocess.run([*words, "ss", "-tlnH"], capture_output=True, text=True, check=True).stdout
-        if any(line.split()[3].endswith(f":{port}") for line in listing.splitlines()):
-            return
-        time.sleep(0.05)
-    raise RuntimeError(f"the far side does not listen: {log.read_text().strip()}")

@@ -1,0 +1,102 @@
+/* overlap.c — one process that computes and writes by turns, for bench/overlap.
+ *
+ *     overlap FILE STEPS PIECE_KILOBYTES SWEEPS SEED CORE
+ *
+ * Each step makes SWEEPS sweeps over a field of doubles, then starts a nonblocking write of the step's piece, which
+ * neither compresses nor repeats; after the last step it waits for all writes and closes. SWEEPS 0 writes only; FILE -
+ * computes only. CORE is where the computing thread goes once MPI has started, -1 leaves it where it is.
+ * Prints one line of JSON: bytes, the seconds from before the open until after the close, and those spent in sweeps.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* 256 KiB: more than the first cache and less than the second. */
+enum { POINTS = 32768 };
+static double field[POINTS];
+
+static void check(int code, const char *what) {
+    if (code == MPI_SUCCESS) return;
+    char text[MPI_MAX_ERROR_STRING];
+    int length;
+    MPI_Error_string(code, text, &length);
+    fprintf(stderr, "overlap: cannot %s: %s\n", what, text);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+/* splitmix64 of the word's number in the file. */
+static uint64_t word(uint64_t seed, uint64_t number) {
+    uint64_t x = (seed << 40) + number * 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+static uint64_t *random_words(uint64_t count, uint64_t seed) {
+    uint64_t *data = malloc(count * sizeof *data);
+    if (!data) check(MPI_ERR_NO_MEM, "hold that much");
+    for (uint64_t i = 0; i < count; i++) data[i] = word(seed, i);
+    return data;
+}
+
+/* A damped relaxation; the field stays finite however long it runs. */
+static void sweep(void) {
+    for (int i = 1; i < POINTS - 1; i++)
+        field[i] = 0.25 * field[i - 1] + 0.5 * field[i] + 0.25 * field[i + 1] + 1e-3;
+    field[0] = field[POINTS - 1] = 0;
+}
+
+static double compute(long sweeps) {
+    double start = MPI_Wtime();
+    for (long n = 0; n < sweeps; n++) sweep();
+    return MPI_Wtime() - start;
+}
+
+static void go_to_core(int core) {
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    CPU_SET((size_t)core, &cores);
+    if (sched_setaffinity(0, sizeof cores, &cores) != 0) check(MPI_ERR_ARG, "go to that core");
+}
+
+int main(int argc, char **argv) {
+    MPI_Init(&argc, &argv);
+    if (argc != 7) {
+        fprintf(stderr, "usage: overlap FILE STEPS PIECE_KILOBYTES SWEEPS SEED CORE\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    const char *path = argv[1];
+    int writes = strcmp(path, "-") != 0, steps = atoi(argv[2]), piece = atoi(argv[3]) << 10, core = atoi(argv[6]);
+    long sweeps = atol(argv[4]);
+    uint64_t words = (uint64_t)piece / sizeof(uint64_t);
+    uint64_t *data = writes ? random_words((uint64_t)steps * words, strtoull(argv[5], NULL, 0)) : NULL;
+    MPI_Request *requests = calloc((size_t)steps, sizeof *requests);
+    if (!requests) check(MPI_ERR_NO_MEM, "hold that many requests");
+
+    MPI_File file;
+    int mode = MPI_MODE_CREATE | MPI_MODE_WRONLY;
+    double computed = 0, start = MPI_Wtime();
+    if (writes) check(MPI_File_open(MPI_COMM_WORLD, path, mode, MPI_INFO_NULL, &file), "open");
+    /* After the open, so that MPI's own threads stay where the process was. */
+    if (core >= 0) go_to_core(core);
+    for (int s = 0; s < steps; s++) {
+        computed += compute(sweeps);
+        if (!writes) continue;
+        MPI_Offset offset = (MPI_Offset)s * piece;
+        check(MPI_File_iwrite_at(file, offset, data + (uint64_t)s * words, piece, MPI_BYTE, &requests[s]), "write");
+    }
+    if (writes) {
+        check(MPI_Waitall(steps, requests, MPI_STATUSES_IGNORE), "wait");
+        check(MPI_File_close(&file), "close");
+    }
+    printf("{\"bytes\": %lld, \"seconds\": %.6f, \"compute_seconds\": %.6f}\n",
+           writes ? (long long)steps * piece : 0LL, MPI_Wtime() - start, computed);
+    free(data), free(requests);
+    MPI_Finalize();
+    return field[POINTS / 2] < 0;
+}
