@@ -32,7 +32,7 @@ mod settings;
 mod shared_pointer;
 mod stream;
 mod stream_connection;
-mod stream_counts;
+mod stream_choice;
 mod stripe_streams;
 #[cfg(test)]
 mod tests;

@@ -17,7 +17,7 @@ use super::secrets::Secrets;
 use super::session::Session;
 use super::settings::Settings;
 use super::stream::{Ask, Streams, Work};
-use super::stream_counts::StreamCounts;
+use super::stream_choice::StreamChoice;
 use super::ticket::Ticket;
 use super::window::Window;
 use crate::Result;
@@ -56,7 +56,7 @@ impl Process {
     pub fn start(settings: Settings, reducer: Option<AdaptiveReducer>) -> Result<Arc<Self>> {
         let count = settings.streams.map_or(reactor::THREADS, |streams| streams.min(reactor::THREADS));
         let threads = (0..count).map(|_| Thread::new()).collect::<Result<Vec<_>>>()?;
-        let streams = Arc::new(Streams::new(threads.clone(), StreamCounts::new(settings.streams)));
+        let streams = Arc::new(Streams::new(threads.clone(), StreamChoice::new(settings.streams)));
         let window = Arc::new(Window::new(settings.window_bytes, threads[0].waker.clone()));
         let reducer = reducer.filter(|reducer| reducer.policy.may_use_client());
         let reduction = reducer.map(|reducer| Arc::new(ProcessReduction::new(reducer)));

@@ -15,7 +15,7 @@ use super::frame::Frame;
 use super::oneshot::Completion;
 use super::reactor::Thread;
 use super::send_queue::{MAX_TIMEOUTS_ALIVE, SendQueue};
-use super::stream_counts::StreamCounts;
+use super::stream_choice::StreamChoice;
 use crate::ALIVE_INTERVAL;
 use crate::message::Request;
 use crate::node_connection::{LAST_HANDSHAKE_NUMBER, head};
@@ -29,7 +29,7 @@ const READS_IN_FLIGHT: usize = 8;
 pub(super) struct Streams {
     threads: Vec<Arc<Thread>>,
     known: Mutex<HashMap<(String, u32), Arc<Stream>>>,
-    pub counts: StreamCounts,
+    pub counts: StreamChoice,
     held_locks: AtomicUsize,
 }
 
@@ -47,7 +47,7 @@ impl Drop for HeldLock {
 }
 
 impl Streams {
-    pub fn new(threads: Vec<Arc<Thread>>, counts: StreamCounts) -> Self {
+    pub fn new(threads: Vec<Arc<Thread>>, counts: StreamChoice) -> Self {
         Streams { threads, known: Mutex::default(), counts, held_locks: AtomicUsize::new(0) }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use policy::streams;
 
-pub(super) struct StreamCounts {
+pub(super) struct StreamChoice {
     asked: Option<u32>,
     nodes: Mutex<HashMap<String, Link>>,
 }
@@ -20,9 +20,9 @@ struct Link {
     sharers: u32,
 }
 
-impl StreamCounts {
+impl StreamChoice {
     pub fn new(asked: Option<u32>) -> Self {
-        StreamCounts { asked, nodes: Mutex::default() }
+        StreamChoice { asked, nodes: Mutex::default() }
     }
 
     pub fn of(&self, node: &str) -> u32 {
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_link_is_near_until_it_was_measured_and_its_sharers_are_known() {
-        let counts = StreamCounts::new(None);
+        let counts = StreamChoice::new(None);
         let near = counts.of("far:1");
         assert_eq!(counts.measured("far:1", FAR), near);
         assert!(counts.share("far:1", 1) > near);
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn the_least_measured_time_counts() {
-        let counts = StreamCounts::new(None);
+        let counts = StreamChoice::new(None);
         let near = counts.share("n:1", 1);
         counts.measured("n:1", Duration::from_micros(200));
         assert_eq!(counts.measured("n:1", FAR), near);
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_number_that_is_asked_for_stands() {
-        let counts = StreamCounts::new(Some(3));
+        let counts = StreamChoice::new(Some(3));
         counts.share("far:1", 1);
         assert_eq!(counts.measured("far:1", FAR), 3);
     }
