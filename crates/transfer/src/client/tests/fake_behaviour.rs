@@ -53,6 +53,4 @@ pub struct Behaviour {
     /// Bytes that reads were answered with.
     pub read_bytes: AtomicU64,
     pub detaches: AtomicU64,
-    /// Frames that arrived again although this node had reported them durable to their client.
-    pub needless: AtomicU64,
 }

@@ -2,7 +2,7 @@
 //!
 //! Durable data lies in a [`World`] that all nodes share; data only received is the node's own and dies with it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -77,7 +77,7 @@ struct Peer {
     id: u64,
     socket: Mutex<TcpStream>,
     greeting: Mutex<(u64, u32)>,
-    attached: Mutex<HashMap<(SessionId, u32), u64>>,
+    attached: Mutex<HashSet<(SessionId, u32)>>,
 }
 
 impl Node {
@@ -162,7 +162,7 @@ impl Node {
     /// Fails all stripe sets, and sends their clients the reason.
     pub fn fail_stripe_sets(&self, failure: &Failure) {
         for peer in &self.alive.lock().unwrap().as_ref().unwrap().connections {
-            for (session, stripe_set) in peer.attached.lock().unwrap().keys().copied() {
+            for (session, stripe_set) in peer.attached.lock().unwrap().iter().copied() {
                 self.send(peer, 0, &Reply::StripeSetFailed { session, stripe_set, failure: failure.clone() }, &[]);
             }
         }
@@ -253,7 +253,7 @@ impl Node {
             let attach = matches!(request, Request::Attach { .. });
             if attach {
                 self.take_stripe_set(alive, stripe_set);
-                peer.attached.lock().unwrap().insert(stripe_set, 0);
+                peer.attached.lock().unwrap().insert(stripe_set);
             }
             if self.world.owners.lock().unwrap().get(&stripe_set) != Some(&alive.incarnation) {
                 return fail(FailureKind::StripeSetLost, "another node has it");
@@ -291,15 +291,6 @@ impl Node {
             }
             Request::Write { session, stripe_set, sequence, stamp, extents, .. } => {
                 self.does.written_bytes.fetch_add(payload.len() as u64, Ordering::SeqCst);
-                if peer
-                    .attached
-                    .lock()
-                    .unwrap()
-                    .get(&(session, stripe_set))
-                    .is_some_and(|reported| *reported >= sequence)
-                {
-                    self.does.needless.fetch_add(1, Ordering::SeqCst);
-                }
                 let stamp = self.stamp(stamp);
                 if !self.does.discard.load(Ordering::SeqCst) {
                     let stripe_set = alive.stripe_sets.get_mut(&(session, stripe_set)).unwrap();
@@ -507,8 +498,7 @@ impl Node {
         }
         for peer in &alive.connections {
             let Some(sequence) = durable.sequences.get(&peer.greeting()).copied() else { continue };
-            if let Some(reported) = peer.attached.lock().unwrap().get_mut(&at) {
-                *reported = sequence;
+            if peer.attached.lock().unwrap().contains(&at) {
                 self.send(peer, 0, &Reply::Durable { session: at.0, stripe_set: at.1, sequence, held: vec![] }, &[]);
             }
         }

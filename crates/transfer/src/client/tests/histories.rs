@@ -94,8 +94,6 @@ fn history_of_blocks(seed: u64, node_count: usize, crashes: bool) {
     let mut at_nodes = Vec::new();
     nodes.iter().for_each(|node| node.bytes(node_count as u64, STRIPE_BYTES, &mut at_nodes));
     assert!(at_nodes[..all.len()] == all, "seed {seed}");
-    let needless: u64 = nodes.iter().map(|node| node.does.needless.load(Ordering::SeqCst)).sum();
-    assert_eq!(needless, 0, "seed {seed}: frames said to be durable came again");
     written.into_iter().for_each(|(_, file, _)| file.detach(0).unwrap());
 }
 

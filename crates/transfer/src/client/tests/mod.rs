@@ -179,7 +179,28 @@ fn a_full_window_blocks_and_sends_hints_until_something_is_durable() {
     file.flush().unwrap();
     file.detach(1).unwrap();
     assert_eq!(nodes[0].does.written_bytes.load(Ordering::SeqCst), 12 << 20);
-    assert_eq!(nodes[0].does.needless.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn only_what_was_not_durable_is_sent_again_to_a_new_node() {
+    let (_world, nodes) = nodes(1);
+    let client = Client::new(settings(&nodes), None);
+    let file = open(&client, WRITE);
+    file.write(&[source(0, &vec![1; 2 << 20])]).unwrap();
+    file.checkpoint().unwrap();
+    nodes[0].does.never_durable.store(true, Ordering::SeqCst);
+    file.write(&[source(2 << 20, &vec![2; 1 << 20])]).unwrap();
+    let sent_bytes = || nodes[0].does.written_bytes.load(Ordering::SeqCst);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while sent_bytes() < 3 << 20 {
+        assert!(Instant::now() < deadline, "only {} bytes arrived", sent_bytes());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    nodes[0].crash();
+    nodes[0].does.never_durable.store(false, Ordering::SeqCst);
+    nodes[0].revive();
+    file.checkpoint().unwrap();
+    assert_eq!(sent_bytes(), 4 << 20, "2 MiB are durable, and 1 MiB came twice");
 }
 
 #[test]
