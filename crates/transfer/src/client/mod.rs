@@ -31,8 +31,8 @@ mod session_status;
 mod settings;
 mod shared_pointer;
 mod stream;
-mod stream_connection;
 mod stream_choice;
+mod stream_connection;
 mod stripe_streams;
 #[cfg(test)]
 mod tests;
