@@ -1,10 +1,12 @@
-"""The test bed of slow and far links (bench/wan): its delays and rates. Traffic over it is tested elsewhere."""
+"""The test bed of slow and far links (bench/wan): its delays and rates, and the streams that MPI programs open over it."""
 
 import json
 import sys
 
-from stage.building import ROOT
+from stage.building import ROOT, THALWEG
+from stage.mpi import launch
 from stage.registry import check, test
+from stage.store import Store
 
 WAN = ROOT / "bench" / "wan"
 
@@ -69,3 +71,40 @@ def a_machine_without_emulated_links_is_no_command_that_failed(scene):
     without = ["setpriv", "--bounding-set", "-sys_admin,-net_admin"]
     said = scene.run(["sh", "-c", 'exec "$@" 2>&1', "sh", *without, WAN, "--", "true"], code=77)
     check(len(said.splitlines()) == 1 and "CAP_NET_ADMIN" in said, f"it said {said!r}")
+
+
+# Runs on the near side: a node on the far side, a program here, and how many connections carried its bytes.
+STREAMS = """
+import json, os, subprocess, sys, time
+thalweg, store, program = sys.argv[1], sys.argv[2], sys.argv[3:]
+on_far, far = os.environ["WAN_ON_FAR"].split(), os.environ["WAN_FAR"] + ":7420"
+node = subprocess.Popen([*on_far, thalweg, "node", store, "--insecure", "--listen", far], stdout=subprocess.DEVNULL)
+def connections():
+    said = subprocess.run([*on_far, "ss", "-tinH", "state", "established", "sport", "=", ":7420"],
+                          capture_output=True, text=True, check=True).stdout
+    received = [word.split(":")[1] for word in said.split() if word.startswith("bytes_received:")]
+    return sum(int(bytes) > 128 << 10 for bytes in received)
+while subprocess.run([*on_far, "ss", "-tlnH", "sport", "=", ":7420"], capture_output=True).stdout == b"":
+    time.sleep(0.05)
+command = [thalweg, "run", "--node", far, "--", *program]
+running, most = subprocess.Popen(command, stdout=subprocess.DEVNULL), 0
+while running.poll() is None:
+    most = max(most, connections())
+    time.sleep(0.1)
+node.terminate(), node.wait()
+print(json.dumps(dict(code=running.returncode, connections=most)))
+"""
+
+
+@test(each=[1, 4])
+def a_job_opens_eight_streams_in_all_to_a_far_node(scene, ranks):
+    program = scene.folder / "fresh"
+    scene.run(["mpicc.mpich", "-O2", "-std=gnu11", "-o", program, ROOT / "bench" / "fresh.c"])
+    store = Store(scene)
+    # 32 MiB in pieces of 1 MiB, at 200 Mbit/s.
+    job = launch("mpich", ranks, program, "SD:/file", 32 // ranks, 1024, scene.dice.randrange(1 << 20))
+    link = [WAN, "--delay-ms", "10", "--rate-mbit", "200", "--"]
+    found = json.loads(scene.run([*link, sys.executable, "-c", STREAMS, THALWEG, store.folder, *job]))
+    check(found["code"] == 0, f"the program ended with {found['code']}")
+    check(found["connections"] == 8, f"{found['connections']} connections carried the file")
+    store.verify()

@@ -303,6 +303,11 @@ pub trait Names: Send + Sync {
     /// Ends the session; containers it left open become live. Ending twice is no error.
     fn end(&self, session: SessionId) -> Result<()>;
 
+    /// Returns whether [`Names::commit`] makes the containers durable itself, as the node at the other end of a connection does.
+    fn makes_durable(&self) -> bool {
+        false
+    }
+
     /// Applies all changes or none. Checks, in this order: the session's lease, the references, each change. The
     /// transaction is recorded for [`LocalCatalog::unjournaled`].
     fn commit(&self, commit: &Commit) -> Result<Committed>;

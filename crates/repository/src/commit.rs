@@ -47,7 +47,9 @@ impl Repository {
     ) -> Result<Committed> {
         let _room = self.room_to_remove(&changes)?;
         for _ in 0..ATTEMPTS {
-            self.store.make_durable()?;
+            if !self.catalog.makes_durable() {
+                self.store.make_durable()?;
+            }
             let commit = Commit {
                 session: self.lease.session(),
                 references: references.iter().copied().collect(),
@@ -76,7 +78,7 @@ impl Repository {
         let times = FileTimes { modified: now, ..FileTimes::default() };
         let attributes = Attributes { kind: FileKind::Directory, mode: 0o755, times, ..Attributes::default() };
         let (mut changes, mut above) = (Vec::new(), path.parent());
-        while let Some(directory) = above {
+        while let Some(directory) = above.filter(|directory| !directory.is_root()) {
             if self.catalog.entry(&directory)?.is_some() {
                 break;
             }

@@ -189,15 +189,30 @@ impl<'a, T> Packer<'a, T> {
     }
 
     /// Stores what is gathered, or has it stored beside: by a single thread not before the batch sent last and its pages
-    /// are stored, so that a claim owner stores one thing at a time.
+    /// are stored, so that a claim owner stores one thing at a time; by several as soon as one of them is done.
     fn send(&mut self) -> Result<()> {
-        let is_beside = self.stores_beside || self.has_many_threads();
-        if self.threads.as_ref().is_some_and(|threads| threads.are_busy() || !is_beside) {
-            self.take_back()?;
+        if !self.stores_beside && !self.has_many_threads() {
+            return self.flush();
         }
+        self.await_room()?;
         match &mut self.threads {
-            Some(threads) if is_beside => threads.send(&mut self.batch),
-            _ => self.flush()?,
+            Some(threads) => threads.send(&mut self.batch),
+            None => self.flush()?,
+        }
+        Ok(())
+    }
+
+    /// Waits until another batch can be sent; takes what is stored by then.
+    fn await_room(&mut self) -> Result<()> {
+        while let Some(threads) = &mut self.threads {
+            if let Some(stored) = threads.take_stored() {
+                self.checkpoint(stored?)?;
+                continue;
+            }
+            if !threads.are_busy() {
+                break;
+            }
+            threads.await_any();
         }
         Ok(())
     }

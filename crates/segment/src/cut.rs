@@ -5,15 +5,13 @@
 //! data stored today.
 
 mod content;
-mod file;
 mod fixed;
 #[cfg(test)]
 mod oracle;
 
-use format::ChunkerKind;
+use format::{ChunkerKind, MAX_SEGMENT_BYTES};
 
 pub use content::ContentCutter;
-pub use file::FileCutter;
 pub use fixed::FixedCutter;
 
 /// Finds segment boundaries in bytes that its caller keeps, so that nothing need be copied.
@@ -24,19 +22,18 @@ pub use fixed::FixedCutter;
 pub enum Cutter {
     Fixed(FixedCutter),
     Content(ContentCutter),
-    File(FileCutter),
 }
 
 impl Cutter {
     /// Makes a cutter; `segment_bytes` is the length (fixed) or mean length (content-defined) and is not used for whole
-    /// files.
+    /// files: each is one segment, or several of the longest that the format allows.
     ///
     /// Panics when it is not within what `format::Settings::check` accepts.
     pub fn new(kind: ChunkerKind, segment_bytes: u32) -> Self {
         match kind {
             ChunkerKind::Fixed => Cutter::Fixed(FixedCutter::new(segment_bytes)),
             ChunkerKind::Cdc => Cutter::Content(ContentCutter::new(segment_bytes)),
-            ChunkerKind::File => Cutter::File(FileCutter::new()),
+            ChunkerKind::File => Cutter::Fixed(FixedCutter::new(MAX_SEGMENT_BYTES)),
         }
     }
 
@@ -49,7 +46,6 @@ impl Cutter {
         match self {
             Cutter::Fixed(cutter) => cutter.next(buffered, end_of_input),
             Cutter::Content(cutter) => cutter.next(buffered, end_of_input),
-            Cutter::File(cutter) => cutter.next(buffered, end_of_input),
         }
     }
 
@@ -58,7 +54,6 @@ impl Cutter {
         match self {
             Cutter::Fixed(cutter) => cutter.max_segment_bytes(),
             Cutter::Content(cutter) => cutter.max_segment_bytes(),
-            Cutter::File(cutter) => cutter.max_segment_bytes(),
         }
     }
 
@@ -74,7 +69,7 @@ impl Cutter {
     }
 }
 
-/// Returns a boundary known in advance, by the rule all cutters share: at `limit`, or where the input ends.
+/// Returns a boundary known in advance, by the rule both cutters share: at `limit`, or where the input ends.
 fn cut_at(limit: usize, buffered: &[u8], end_of_input: bool) -> Option<usize> {
     if buffered.len() >= limit {
         return Some(limit);
@@ -95,6 +90,15 @@ mod tests {
             assert_eq!(cutter.next(&[1], false), None);
             assert_eq!(cutter.next(&[1], true), Some(1));
         }
+    }
+
+    #[test]
+    fn a_file_is_one_segment_until_it_exceeds_the_limit() {
+        let limit = MAX_SEGMENT_BYTES as usize;
+        let mut cutter = Cutter::new(ChunkerKind::File, 8192);
+        assert_eq!(cutter.next(&vec![0; limit - 1], false), None);
+        assert_eq!(cutter.next(&vec![0; limit - 1], true), Some(limit - 1));
+        assert_eq!(cutter.next(&vec![0; limit + 5], false), Some(limit));
     }
 
     #[test]

@@ -17,6 +17,6 @@ mod random;
 pub use block::{decode, decode_verified, encode, segments, take_verified};
 pub use builder::{BLOCK_BYTES, BlockBuilder, encode_in_blocks};
 pub use codec::MAX_BLOCK_BYTES;
-pub use cut::{ContentCutter, Cutter, FileCutter, FixedCutter};
+pub use cut::{ContentCutter, Cutter, FixedCutter};
 pub use error::{Error, Result};
 pub use fingerprint::{fingerprint, is_zero, names_digest};

@@ -1,11 +1,14 @@
 //! Files packed with a thread that stores batches beside, against a plain copy.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use format::{Attributes, Change, VersionRecord};
+use catalog::{Names, Purpose};
+use format::{Attributes, Block, Change, Fingerprint, Run, SegmentEntry, VersionRecord};
 use random::Random;
-use repository::{BATCH_BYTES, BatchThreads, Packed, Packer, Repository, verify};
-use store::ClaimOwner;
+use repository::{BATCH_BYTES, BatchThreads, Lease, Packed, Packer, Repository, verify};
+use store::{Answer, ClaimOwner, SegmentStore, StoredBlock};
 
 use crate::fixture::{CLAIM_OWNER, World, content, path, with_seeds};
 
@@ -85,4 +88,82 @@ fn a_dropped_packer_keeps_no_claims(batches: usize) {
     assert!(begun.elapsed() < Duration::from_secs(2), "it waited for claims for {:?}", begun.elapsed());
     commit(&process, packed);
     assert!(content(&process, "0") == bytes);
+}
+
+/// A store that answers the first question only when so many others were asked.
+struct Stalling {
+    inner: Arc<dyn SegmentStore>,
+    others: usize,
+    asked: Mutex<usize>,
+    changed: Condvar,
+    /// How many others were asked by the time the first was answered.
+    overtook: AtomicUsize,
+}
+
+impl SegmentStore for Stalling {
+    fn missing(&self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) -> store::Result<Vec<Answer>> {
+        let mut asked = self.asked.lock().unwrap();
+        *asked += 1;
+        self.changed.notify_all();
+        if *asked == 1 {
+            let wait = Duration::from_secs(20);
+            let (asked, _) = self.changed.wait_timeout_while(asked, wait, |asked| *asked <= self.others).unwrap();
+            self.overtook.store(*asked - 1, Ordering::SeqCst);
+        } else {
+            drop(asked);
+        }
+        self.inner.missing(claim_owner, fingerprints)
+    }
+
+    fn await_claims(&self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) -> store::Result<Vec<Answer>> {
+        self.inner.await_claims(claim_owner, fingerprints)
+    }
+
+    fn put(&self, claim_owner: ClaimOwner, block: &Block) -> store::Result<Run> {
+        self.inner.put(claim_owner, block)
+    }
+
+    fn release(&self, claim_owner: ClaimOwner) {
+        self.inner.release(claim_owner);
+    }
+
+    fn get(&self, run: Run) -> store::Result<Vec<StoredBlock>> {
+        self.inner.get(run)
+    }
+
+    fn entries(&self, run: Run) -> store::Result<Vec<SegmentEntry>> {
+        self.inner.entries(run)
+    }
+
+    fn make_durable(&self) -> store::Result<()> {
+        self.inner.make_durable()
+    }
+}
+
+/// A thread whose connection is slow keeps the others waiting only when they are far ahead of it.
+#[test]
+fn batches_overtake_one_that_takes_long() {
+    const THREADS: usize = 3;
+    const OTHERS: usize = 3 * THREADS;
+    let world = World::new();
+    let node = world.process();
+    let (asked, overtook) = (Mutex::new(0), AtomicUsize::new(0));
+    let store =
+        Arc::new(Stalling { inner: node.store_arc(), others: OTHERS, asked, changed: Condvar::new(), overtook });
+    let catalog: Arc<dyn Names> = world.catalog.clone();
+    let lease = Lease::unattended(catalog.clone(), catalog.begin(Purpose::Write, 1_000_000).unwrap());
+    let client = Repository::remote(world.settings.clone(), store.clone(), catalog, lease);
+    let bytes = Random::new(6).bytes(1 << 20);
+    let packed = std::thread::scope(|scope| {
+        let threads = BatchThreads::start(scope, &client, ClaimOwner(97), THREADS, 64 << 10);
+        let mut packer = Packer::new(&client, ClaimOwner(97)).with_threads(threads);
+        packer.begin();
+        packer.data(&bytes).unwrap();
+        packer.end(0).unwrap();
+        packer.flush().unwrap();
+        packer.take_finished()
+    });
+    assert_eq!(store.overtook.load(Ordering::SeqCst), OTHERS);
+    commit(&client, packed);
+    assert!(content(&node, "0") == bytes);
 }

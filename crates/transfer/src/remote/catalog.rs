@@ -1,6 +1,7 @@
 //! The names in the node's store.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
 use catalog::{
     Checkpoint, Commit, Committed, Error, FileEntry, Names, PathSession, Purpose, Refusal, Result, Session, Version,
@@ -12,6 +13,8 @@ use super::failures::catalog_error;
 use crate::message::{Field, MAX_CHANGES, MAX_LISTED, Reply, Request};
 
 const NO_SESSION: SessionId = SessionId(0);
+/// From here on a command's end is worth more than the node's word that it has heard of it.
+const FAR: Duration = Duration::from_millis(10);
 /// A page is as long as requested, unless its entries are long. An honest node sends one that is neither when a very
 /// long entry follows it.
 const MIN_PAGE_BYTES: usize = 1 << 20;
@@ -151,8 +154,17 @@ impl Names for RemoteCatalog {
         self.ask(session, Request::Renew { session, lease_ms, refresh }, pick!(Session, session))
     }
 
+    /// Waits for no answer of a far node: a session that did not end there ends with its lease.
     fn end(&self, session: SessionId) -> Result<()> {
-        self.ask(session, Request::End { session }, done)
+        let request = Request::End { session };
+        if self.remote.round_trip() < FAR {
+            return self.ask(session, request, done);
+        }
+        self.remote.tell(&request).map_err(|error| catalog_error(error, self.remote.address(), session))
+    }
+
+    fn makes_durable(&self) -> bool {
+        true
     }
 
     fn commit(&self, commit: &Commit) -> Result<Committed> {
@@ -161,11 +173,9 @@ impl Names for RemoteCatalog {
             let path = changes[MAX_CHANGES].path().clone();
             return Err(Error::Refused { path, why: Refusal::TooManyChanges });
         }
-        self.ask(
-            session,
-            Request::Commit { session, references, epoch, changes, checkpoints },
-            pick!(Committed, committed),
-        )
+        let request = Request::Commit { session, references, epoch, changes, checkpoints };
+        let answer = self.remote.obtain_durably(&request, pick!(Committed, committed));
+        answer.map_err(|error| catalog_error(error, self.remote.address(), session))
     }
 
     fn entry(&self, path: &StorePath) -> Result<Option<FileEntry>> {

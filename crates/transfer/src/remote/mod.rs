@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use format::{Settings, StorePath};
 
+use self::claims::IncarnationGuard;
 use self::outage::{Attempts, Outage};
 use self::pooled_connection::PooledConnection;
 use crate::handshake::ClientIdentity;
@@ -55,6 +56,7 @@ struct Shared {
     settings: Settings,
     incarnation: u64,
     round_trip: Duration,
+    guard: IncarnationGuard,
     streams: AtomicU32,
     pool: Mutex<Pool>,
     outage: Outage,
@@ -135,6 +137,7 @@ impl Remote {
             settings: connection.settings.clone(),
             incarnation: connection.incarnation,
             round_trip: connection.round_trip,
+            guard: IncarnationGuard::default(),
             streams: AtomicU32::new(FIRST_STREAM + 1),
             pool: Mutex::new(Pool { idle: vec![connection], busy: 0 }),
             outage: Outage::new(RECONNECT_TIMEOUT),
@@ -199,6 +202,58 @@ impl Remote {
     ) -> Result<(Reply, Vec<u8>)> {
         let _turn = self.turn();
         self.converse(request, payload, admit).map(|answer| (answer.reply, answer.payload))
+    }
+
+    /// As [`Remote::obtain`], for a request that makes all durable: its answer covers what this process relies on, and no other
+    /// node process may give it.
+    fn obtain_durably<T>(&self, request: &Request, pick: impl FnOnce(Reply) -> Option<T>) -> Result<T> {
+        let count = self.shared.guard.count();
+        let (reply, _) = self.call_incarnation(request, &[], |incarnation| self.admit(incarnation))?;
+        let kind = reply.kind();
+        let picked = pick(reply);
+        if picked.is_some() {
+            self.shared.guard.end(count);
+        }
+        picked.ok_or_else(|| self.misbehaved(format!("kind {kind:#x} answers {:#x}", request.kind())))
+    }
+
+    /// Fails unless this node process may take more, or make durable what it has: all that this process relies on is there.
+    fn admit(&self, incarnation: u64) -> Result<()> {
+        self.shared.guard.allows(incarnation).then_some(()).ok_or_else(|| self.replaced())
+    }
+
+    /// Notes that something was put at, or found at, this node process.
+    fn rely_on(&self, incarnation: u64) -> Result<()> {
+        self.shared.guard.begin(incarnation).then_some(()).ok_or_else(|| self.replaced())
+    }
+
+    /// Returns whether a node process is gone on which this process relied.
+    fn has_lost(&self) -> bool {
+        self.shared.guard.is_lost()
+    }
+
+    fn replaced(&self) -> Error {
+        let why = "the node was restarted while this command stored data there; what it had not committed may be lost, what \
+                   it had committed is kept; run it again";
+        Error::Unavailable { peer: self.shared.address.clone(), why: why.into() }
+    }
+
+    /// Sends a request without waiting for its answer, over a connection that is of no more use.
+    fn tell(&self, request: &Request) -> Result<()> {
+        self.connection(0)?.tell(request)
+    }
+
+    /// Opens so many connections at once, for requests that come soon; those that fail are opened then.
+    fn prepare(&self, connections: usize) {
+        std::thread::scope(|scope| {
+            for _ in 0..connections {
+                scope.spawn(|| {
+                    if let Ok(connection) = self.open_another() {
+                        self.give_back(connection);
+                    }
+                });
+            }
+        });
     }
 
     /// Sends a request on an idle connection or a new one, however many are busy, and on another when that breaks.
@@ -271,6 +326,10 @@ impl Remote {
                 return Ok(connection);
             }
         }
+        self.open_another()
+    }
+
+    fn open_another(&self) -> Result<PooledConnection> {
         let shared = &*self.shared;
         let stream = shared.streams.fetch_add(1, Ordering::Relaxed);
         let connection = PooledConnection::open(&shared.address, shared.identity.hello(stream), &shared.credentials)?;

@@ -7,7 +7,7 @@ use format::{Block, Fingerprint, Run, SegmentEntry};
 use store::{Answer, ClaimOwner, Error, Result, SegmentStore, StoredBlock};
 
 use super::Remote;
-use super::claims::{IncarnationGuard, OpenClaims};
+use super::claims::OpenClaims;
 use super::failures::store_error;
 use crate::message::{FailureKind, Reply, Request, StoredBlockHeader};
 
@@ -19,32 +19,26 @@ const GROUP_BYTES: usize = 8 << 20;
 pub struct RemoteStore {
     remote: Remote,
     claims: OpenClaims,
-    guard: IncarnationGuard,
 }
 
 impl RemoteStore {
     pub fn new(remote: Remote) -> Self {
-        RemoteStore { remote, claims: OpenClaims::default(), guard: IncarnationGuard::default() }
+        RemoteStore { remote, claims: OpenClaims::default() }
     }
 
     /// Sends a request of a claim owner. It takes no turn: others may wait for the owner's claims.
     fn ask(&self, request: &Request, payload: &[&[u8]]) -> crate::Result<Reply> {
-        let admit = |incarnation| self.guard.allows(incarnation).then_some(()).ok_or_else(|| self.replaced());
-        let answer = self.remote.converse(request, payload, admit)?;
-        match self.guard.begin(answer.incarnation) {
-            true => Ok(answer.reply),
-            false => Err(self.replaced()),
-        }
+        let answer = self.remote.converse(request, payload, |incarnation| self.remote.admit(incarnation))?;
+        self.remote.rely_on(answer.incarnation)?;
+        Ok(answer.reply)
     }
 
     /// As `ask`, for requests that do not wait for each other's answers.
     fn ask_all(&self, requests: &[(Request, Arc<Vec<u8>>)]) -> crate::Result<Vec<Reply>> {
-        let admit = |incarnation| self.guard.allows(incarnation).then_some(()).ok_or_else(|| self.replaced());
-        let (replies, incarnation) = self.remote.converse_all(requests, admit)?;
-        match self.guard.begin(incarnation) {
-            true => Ok(replies),
-            false => Err(self.replaced()),
-        }
+        let (replies, incarnation) =
+            self.remote.converse_all(requests, |incarnation| self.remote.admit(incarnation))?;
+        self.remote.rely_on(incarnation)?;
+        Ok(replies)
     }
 
     /// Takes the answer to a block that was put.
@@ -109,14 +103,8 @@ impl RemoteStore {
         Ok(headers.into_iter().map(&mut cut).collect())
     }
 
-    fn replaced(&self) -> crate::Error {
-        let why = "the node was restarted while this command stored data there; what it had not committed may be lost, what \
-                   it had committed is kept; run it again";
-        crate::Error::Unavailable { peer: self.remote.address().to_owned(), why: why.into() }
-    }
-
     fn error(&self, error: crate::Error) -> Error {
-        match self.guard.is_lost() {
+        match self.remote.has_lost() {
             true => Error::Failed { why: error.to_string() },
             false => store_error(error, self.remote.address()),
         }
@@ -183,17 +171,12 @@ impl SegmentStore for RemoteStore {
     }
 
     fn make_durable(&self) -> Result<()> {
-        let count = self.guard.count();
-        let admit = |incarnation| self.guard.allows(incarnation).then_some(()).ok_or_else(|| self.replaced());
-        let answer = self.remote.call_incarnation(&Request::MakeDurable {}, &[], admit);
-        match answer {
-            Ok((Reply::Done {}, _)) => {
-                self.guard.end(count);
-                Ok(())
-            }
-            Ok(_) => Err(self.error(self.remote.misbehaved("MakeDurable was not answered by Done".into()))),
-            Err(error) => Err(self.error(error)),
-        }
+        let done = |reply| matches!(reply, Reply::Done {}).then_some(());
+        self.remote.obtain_durably(&Request::MakeDurable {}, done).map_err(|error| self.error(error))
+    }
+
+    fn prepare(&self, connections: usize) {
+        self.remote.prepare(connections);
     }
 }
 

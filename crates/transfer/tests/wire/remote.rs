@@ -250,11 +250,18 @@ fn a_node_that_comes_back_is_found_again() {
 fn what_a_replaced_node_may_have_lost_is_not_called_durable() {
     let server = Fake::new(1).serve();
     let address = server.local_address().to_string();
-    let store = RemoteStore::new(remote(&server));
+    let remote = remote(&server);
+    let (store, catalog) = (RemoteStore::new(remote.clone()), RemoteCatalog::new(remote));
+    let (references, changes, checkpoints) = (Vec::new(), Vec::new(), Vec::new());
+    let commit = Commit { session: SessionId(1), references, epoch: 1, changes, checkpoints };
+    let asked = catalog.commit(&commit);
+    assert!(matches!(asked, Err(catalog::Error::NotLive { .. })), "this node is asked: {asked:?}");
     store.put(ME, &block(1, 4, 512)).unwrap();
     stop(&server);
     let _server = Fake::new(2).serve_at(&address);
     for _ in 0..2 {
+        let refused = catalog.commit(&commit).unwrap_err();
+        assert!(refused.to_string().contains("the node was restarted"), "{refused}");
         assert!(matches!(store.make_durable(), Err(store::Error::Failed { .. })));
         assert!(matches!(store.put(ME, &block(2, 4, 512)), Err(store::Error::Failed { .. })));
     }
