@@ -9,33 +9,15 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #define _GNU_SOURCE
-#include <mpi.h>
 #include <sched.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "mpi_writer.h"
 
 /* 256 KiB: more than the first cache and less than the second. */
 enum { POINTS = 32768 };
 static double field[POINTS];
-
-static void check(int code, const char *what) {
-    if (code == MPI_SUCCESS) return;
-    char text[MPI_MAX_ERROR_STRING];
-    int length;
-    MPI_Error_string(code, text, &length);
-    fprintf(stderr, "overlap: cannot %s: %s\n", what, text);
-    MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
-/* splitmix64 of the word's number in the file. */
-static uint64_t word(uint64_t seed, uint64_t number) {
-    uint64_t x = (seed << 40) + number * 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
 
 static uint64_t *random_words(uint64_t count, uint64_t seed) {
     uint64_t *data = malloc(count * sizeof *data);

@@ -9,11 +9,10 @@
  * Prints one line of JSON: bytes, and the seconds of the slowest rank from before the open until after the close.
  * SPDX-License-Identifier: Apache-2.0
  */
-#include <mpi.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "mpi_writer.h"
 
 enum { CELL_WORDS = 5, STEPS = 8, BLOCK_WORDS = (4 << 20) / 8 };
 
@@ -22,22 +21,9 @@ struct layout {
     int rank, ranks, is_collective;
 };
 
-static void check(int code, const char *what) {
-    if (code == MPI_SUCCESS) return;
-    char text[MPI_MAX_ERROR_STRING];
-    int length;
-    MPI_Error_string(code, text, &length);
-    fprintf(stderr, "slow_disk: cannot %s: %s\n", what, text);
-    MPI_Abort(MPI_COMM_WORLD, 1);
-}
-
-/* splitmix64 of the word's number in the file, or zero. */
-static uint64_t word(const struct layout *of, uint64_t number) {
-    if (number % 1024 >= of->random_words) return 0;
-    uint64_t x = (of->seed << 40) + number * 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
+/* The word of this number in the file. */
+static uint64_t content(const struct layout *of, uint64_t number) {
+    return number % 1024 < of->random_words ? word(of->seed, number) : 0;
 }
 
 /* The rank's words of the file: every `ranks`-th run of `run` words. */
@@ -46,7 +32,7 @@ static uint64_t *words_of(const struct layout *of, uint64_t run) {
     if (!data || !runs) check(MPI_ERR_NO_MEM, "hold that much");
     for (uint64_t r = 0; r < runs; r++) {
         uint64_t first = (r * (uint64_t)of->ranks + (uint64_t)of->rank) * run;
-        for (uint64_t i = 0; i < run; i++) data[r * run + i] = word(of, first + i);
+        for (uint64_t i = 0; i < run; i++) data[r * run + i] = content(of, first + i);
     }
     return data;
 }

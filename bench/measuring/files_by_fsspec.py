@@ -110,7 +110,7 @@ def publish(arguments, scratch, measured):
     versions = [[sys.executable, "--version"], [sys.executable, "-m", "pip", "list"]]
     (folder / "fsspec-machine.txt").write_text(machine.describe(scratch, command, versions))
     summary = "\n\n".join(summarise(measured)) + "\n"
-    title = f"# Files through fsspec, {arguments.megabytes} MB, {arguments.rounds} rounds, `{' '.join(command)}`"
+    title = f"# Files through fsspec, {arguments.megabytes} MB, {arguments.rounds} rounds, `{machine.command(command)}`"
     (folder / "fsspec.md").write_text(f"{title}\n\n{summary}")
     print(f"{summary}\nraw rows, machine and this table: {folder}")
 

@@ -25,13 +25,28 @@ def results_folder(base: Path):
     return folder
 
 
-def describe(scratch: Path, command, versions):
+def command(words):
+    """A command of bench/ as one repeats it from a checkout, wherever this one lies and its results went."""
+    program = Path(words[0])
+    kept = [f"bench/{program.name}" if program.is_absolute() else str(program)]
+    rest = iter(words[1:])
+    for word in rest:
+        if word == "--results":
+            next(rest, None)
+        elif not word.startswith("--results="):
+            kept.append(word)
+    return " ".join(kept)
+
+
+def describe(scratch: Path, words, versions):
     """A text for the results' folder. `versions` are command lines that print a version."""
-    sections = [("command", " ".join(command))]
+    sections = [("command", command(words))]
     sections += [("scratch", _output("df", "-hT", str(scratch))), ("kernel", _output("uname", "-a"))]
     sections += [("memory", _output("free", "-h")), ("processor", _output("lscpu"))]
     sections += [("source", _output("git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"))]
-    sections += [(" ".join(map(str, version)), _output(*map(str, version))) for version in versions]
+    for program, *options in versions:
+        short, words = Path(program).name, list(map(str, options))
+        sections.append((" ".join([short, *words]), _output(program, *words).replace(str(program), short)))
     return "\n".join(f"## {title}\n{text}\n" for title, text in sections)
 
 

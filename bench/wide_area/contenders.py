@@ -8,13 +8,13 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 from demonstration.store import find_thalweg
 from gating import objects
+from measuring import mpi
 from wide_area import link
 from wide_area.far_side import FarSide
 
@@ -60,9 +60,9 @@ class Work:
     def __init__(self, arguments, scratch):
         self.arguments = arguments
         self.bytes = arguments.megabytes << 20
-        self.large, self.small, self.fresh = scratch / "large", scratch / "small", scratch / "fresh"
+        self.large, self.small = scratch / "large", scratch / "small"
         self.far = FarSide(scratch, arguments.timeout_s)
-        subprocess.run(["mpicc.mpich", "-O2", "-std=gnu11", "-o", self.fresh, HERE / "fresh.c"], check=True)
+        self.fresh = mpi.build("mpich", "fresh", scratch)
         with open(self.large, "wb") as file:
             for _ in range(arguments.megabytes):
                 file.write(os.urandom(1 << 20))
@@ -83,13 +83,14 @@ class Work:
 
     def mpi(self, ranks, streams, environment, number):
         """From before MPI_File_open until after MPI_File_close, on the slowest rank."""
-        job = ["mpirun.mpich", "-n", str(ranks), self.fresh, "SD:/large", str(self.arguments.megabytes // ranks)]
+        megabytes = self.arguments.megabytes // ranks
+        job = mpi.launch("mpich", ranks, self.fresh, "SD:/large", megabytes, 4096, number + 1)
         if streams:
             environment = environment | {"THALWEG_STREAMS": str(streams)}
         with self.far.node(environment) as node:
-            command = [find_thalweg(), "run", "-q", "--node", node, "--", *job, "4096", str(number + 1)]
+            command = [find_thalweg(), "run", "-q", "--node", node, "--", *job]
             said = self.far.output(command, environment)
-        report = json.loads(next(line for line in said.splitlines() if line.startswith("{")))
+        report = mpi.reported(said)
         return report["seconds"], report["bytes"], 1
 
     def stream(self, congestion, environment, _):

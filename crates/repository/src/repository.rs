@@ -101,11 +101,6 @@ impl Repository {
         self.store.round_trip()
     }
 
-    /// Opens so many connections to a store that is reached over them, for requests that come soon.
-    pub fn prepare(&self, connections: usize) {
-        self.store.prepare(connections);
-    }
-
     pub fn catalog(&self) -> &dyn Names {
         &*self.catalog
     }

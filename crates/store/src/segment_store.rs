@@ -104,11 +104,6 @@ pub trait SegmentStore: Send + Sync {
         Duration::ZERO
     }
 
-    /// Opens so many connections at once, where the store is reached over connections: callers will need them soon.
-    fn prepare(&self, connections: usize) {
-        let _ = connections;
-    }
-
     /// Releases all open claims of this claim owner.
     fn release(&self, claim_owner: ClaimOwner);
 

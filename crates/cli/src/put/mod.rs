@@ -82,10 +82,6 @@ pub fn put(
     let snapshot = SnapshotNames::begin(repository, &sources, &options.snapshot, claim_owner)?;
     let pipelining = pipelining(repository, options.workers);
     let summary = std::thread::scope(|scope| {
-        let connections = connections_wanted(&sources, pipelining);
-        if connections > 1 {
-            scope.spawn(move || repository.prepare(connections));
-        }
         for number in 1..=options.workers as u64 {
             let (slot, outcomes) = (queue.slot(), outcomes_in.clone());
             let shared = Shared {
@@ -123,15 +119,6 @@ pub fn put(
 
 fn pipelining(repository: &Repository, workers: usize) -> Pipelining {
     Pipelining::over(repository.round_trip(), BATCH_BYTES, workers)
-}
-
-/// Returns how many batches of large files will be under way at once, as far as can be told before the walk.
-fn connections_wanted(sources: &[Source], Pipelining { batches, batch_bytes }: Pipelining) -> usize {
-    if batches == 1 {
-        return 1;
-    }
-    let bytes: u64 = sources.iter().map(Source::file_bytes).sum();
-    batches.min((bytes / batch_bytes as u64) as usize)
 }
 
 /// Puts what a stream holds as one file.

@@ -28,11 +28,6 @@ impl Source {
         is_there(&self.from)
     }
 
-    /// Returns the length of a regular file, 0 of anything else.
-    pub fn file_bytes(&self) -> u64 {
-        self.from.symlink_metadata().map_or(0, |found| if found.is_file() { found.len() } else { 0 })
-    }
-
     pub fn is_tree(&self) -> bool {
         self.from.symlink_metadata().is_ok_and(|found| found.is_dir())
     }

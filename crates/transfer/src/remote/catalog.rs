@@ -1,7 +1,6 @@
 //! The names in the node's store.
 
 use std::fmt::Debug;
-use std::time::Duration;
 
 use catalog::{
     Checkpoint, Commit, Committed, Error, FileEntry, Names, PathSession, Purpose, Refusal, Result, Session, Version,
@@ -13,8 +12,6 @@ use super::failures::catalog_error;
 use crate::message::{Field, MAX_CHANGES, MAX_LISTED, Reply, Request};
 
 const NO_SESSION: SessionId = SessionId(0);
-/// From here on a command's end is worth more than the node's word that it has heard of it.
-const FAR: Duration = Duration::from_millis(10);
 /// A page is as long as requested, unless its entries are long. An honest node sends one that is neither when a very
 /// long entry follows it.
 const MIN_PAGE_BYTES: usize = 1 << 20;
@@ -154,13 +151,8 @@ impl Names for RemoteCatalog {
         self.ask(session, Request::Renew { session, lease_ms, refresh }, pick!(Session, session))
     }
 
-    /// Waits for no answer of a far node: a session that did not end there ends with its lease.
     fn end(&self, session: SessionId) -> Result<()> {
-        let request = Request::End { session };
-        if self.remote.round_trip() < FAR {
-            return self.ask(session, request, done);
-        }
-        self.remote.tell(&request).map_err(|error| catalog_error(error, self.remote.address(), session))
+        self.ask(session, Request::End { session }, done)
     }
 
     fn makes_durable(&self) -> bool {

@@ -189,8 +189,12 @@ impl Remote {
     /// As [`Remote::call`], taking the expected fields out of the reply.
     pub fn obtain<T>(&self, request: &Request, pick: impl FnOnce(Reply) -> Option<T>) -> Result<T> {
         let (reply, _) = self.call(request, &[])?;
+        self.picked(request, reply, pick)
+    }
+
+    fn picked<T>(&self, request: &Request, reply: Reply, pick: impl FnOnce(Reply) -> Option<T>) -> Result<T> {
         let kind = reply.kind();
-        pick(reply).ok_or_else(|| self.misbehaved(format!("kind {:#x} answers {:#x}", kind, request.kind())))
+        pick(reply).ok_or_else(|| self.misbehaved(format!("kind {kind:#x} answers {:#x}", request.kind())))
     }
 
     /// As [`Remote::call`], on a connection whose node process `admit` agrees to.
@@ -209,12 +213,9 @@ impl Remote {
     fn obtain_durably<T>(&self, request: &Request, pick: impl FnOnce(Reply) -> Option<T>) -> Result<T> {
         let count = self.shared.guard.count();
         let (reply, _) = self.call_incarnation(request, &[], |incarnation| self.admit(incarnation))?;
-        let kind = reply.kind();
-        let picked = pick(reply);
-        if picked.is_some() {
-            self.shared.guard.end(count);
-        }
-        picked.ok_or_else(|| self.misbehaved(format!("kind {kind:#x} answers {:#x}", request.kind())))
+        let picked = self.picked(request, reply, pick)?;
+        self.shared.guard.end(count);
+        Ok(picked)
     }
 
     /// Fails unless this node process may take more, or make durable what it has: all that this process relies on is there.
@@ -236,24 +237,6 @@ impl Remote {
         let why = "the node was restarted while this command stored data there; what it had not committed may be lost, what \
                    it had committed is kept; run it again";
         Error::Unavailable { peer: self.shared.address.clone(), why: why.into() }
-    }
-
-    /// Sends a request without waiting for its answer, over a connection that is of no more use.
-    fn tell(&self, request: &Request) -> Result<()> {
-        self.connection(0)?.tell(request)
-    }
-
-    /// Opens so many connections at once, for requests that come soon; those that fail are opened then.
-    fn prepare(&self, connections: usize) {
-        std::thread::scope(|scope| {
-            for _ in 0..connections {
-                scope.spawn(|| {
-                    if let Ok(connection) = self.open_another() {
-                        self.give_back(connection);
-                    }
-                });
-            }
-        });
     }
 
     /// Sends a request on an idle connection or a new one, however many are busy, and on another when that breaks.
@@ -326,10 +309,6 @@ impl Remote {
                 return Ok(connection);
             }
         }
-        self.open_another()
-    }
-
-    fn open_another(&self) -> Result<PooledConnection> {
         let shared = &*self.shared;
         let stream = shared.streams.fetch_add(1, Ordering::Relaxed);
         let connection = PooledConnection::open(&shared.address, shared.identity.hello(stream), &shared.credentials)?;

@@ -132,17 +132,6 @@ impl PooledConnection {
         answer
     }
 
-    /// Sends the request and closes: the kernel goes on until the node has it.
-    pub fn tell(mut self, request: &Request) -> Result<()> {
-        self.last_number += 1;
-        self.node.push_lent(self.last_number, request, &[])?;
-        let begun = Instant::now();
-        while !self.node.has_sent() && begun.elapsed() < CHECK_INTERVAL {
-            self.node.flush(&[]).map_err(|disconnect| self.error(disconnect))?;
-        }
-        Ok(())
-    }
-
     /// Sends requests one behind another, and then takes their answers, all or an error. After any error some of the
     /// requests may have been carried out, and the connection is of no more use.
     pub fn ask_all(&mut self, requests: &[(Request, Arc<Vec<u8>>)]) -> Result<Vec<Reply>> {

@@ -174,10 +174,6 @@ impl SegmentStore for RemoteStore {
         let done = |reply| matches!(reply, Reply::Done {}).then_some(());
         self.remote.obtain_durably(&Request::MakeDurable {}, done).map_err(|error| self.error(error))
     }
-
-    fn prepare(&self, connections: usize) {
-        self.remote.prepare(connections);
-    }
 }
 
 /// Takes so many blocks as travel at once.

@@ -77,14 +77,19 @@ fn assert_within(limit: Duration, mut measure: impl FnMut() -> Duration) {
     panic!("{times:?} instead of {limit:?}");
 }
 
-/// Waits, since an I/O thread may hold the last durable frame for a moment longer.
-fn wait_until_nothing_is_kept(client: &Client) {
-    let window = client.process().unwrap().window.clone();
+/// Waits until it holds, for a minute at most.
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
-    while window.used_bytes() > 0 && Instant::now() < deadline {
+    while !holds() {
+        assert!(Instant::now() < deadline, "not within a minute: {what}");
         std::thread::sleep(Duration::from_millis(1));
     }
-    assert_eq!(window.used_bytes(), 0);
+}
+
+/// An I/O thread may hold the last durable frame for a moment longer.
+fn wait_until_nothing_is_kept(client: &Client) {
+    let window = client.process().unwrap().window.clone();
+    eventually("nothing is kept", || window.used_bytes() == 0);
 }
 
 #[test]
@@ -166,11 +171,7 @@ fn a_full_window_blocks_and_sends_hints_until_something_is_durable() {
     let bytes = vec![7; 12 << 20];
     std::thread::scope(|scope| {
         let writing = scope.spawn(|| file.write(&[source(0, &bytes)]).unwrap());
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while nodes[0].does.hints.load(Ordering::SeqCst) == 0 {
-            assert!(Instant::now() < deadline, "the node was never pressed");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        eventually("the node is pressed", || nodes[0].does.hints.load(Ordering::SeqCst) > 0);
         assert!(!writing.is_finished(), "12 MiB do not fit a window of 4");
         assert!(nodes[0].does.written_bytes.load(Ordering::SeqCst) <= 4 << 20);
         nodes[0].does.never_durable.store(false, Ordering::SeqCst);
@@ -191,11 +192,7 @@ fn only_what_was_not_durable_is_sent_again_to_a_new_node() {
     nodes[0].does.never_durable.store(true, Ordering::SeqCst);
     file.write(&[source(2 << 20, &vec![2; 1 << 20])]).unwrap();
     let sent_bytes = || nodes[0].does.written_bytes.load(Ordering::SeqCst);
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while sent_bytes() < 3 << 20 {
-        assert!(Instant::now() < deadline, "only {} bytes arrived", sent_bytes());
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    eventually("3 MiB arrive", || sent_bytes() == 3 << 20);
     nodes[0].crash();
     nodes[0].does.never_durable.store(false, Ordering::SeqCst);
     nodes[0].revive();
@@ -371,10 +368,7 @@ fn every_stream_is_connected_before_the_file_is_opened() {
     client.connect(b"/run/out.dat", 1);
     let streams = u64::from(STREAMS);
     let greetings = |node: &Arc<Node>| node.does.greetings.load(Ordering::SeqCst);
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while nodes.iter().any(|node| greetings(node) < streams) && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    eventually("every stream is connected", || nodes.iter().all(|node| greetings(node) >= streams));
     let file = open(&client, WRITE);
     file.write(&[source(0, &[7; 100])]).unwrap();
     file.commit().unwrap();

@@ -217,7 +217,7 @@ fn a_slow_link_carries_fingerprints_while_data_repeat_and_bytes_while_they_do_no
     let repeated = unique(0);
     let once = travelled_share(&client, &nodes[0], 2, &mut unique);
     assert!(once > 0.9, "{once} of unique bytes");
-    travelled_share(&client, &nodes[0], 2, |_| repeated.clone());
-    let again = travelled_share(&client, &nodes[0], 1, |_| repeated.clone());
-    assert!(again < 0.2, "{again} of repeated bytes, once the client had two seconds to notice");
+    // Two seconds are enough on a quiet machine. On a busy one a trial may seem slower, and the next comes ten later.
+    let repeats_are_left_out = || travelled_share(&client, &nodes[0], 1, |_| repeated.clone()) < 0.2;
+    eventually("less than a fifth of repeated bytes travels", repeats_are_left_out);
 }

@@ -1,0 +1,27 @@
+/* mpi_writer.h — what the MPI programs of this folder share: an error of MPI ends the job, and bytes follow from a seed.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef MPI_WRITER_H
+#define MPI_WRITER_H
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+
+static void check(int code, const char *what) {
+    if (code == MPI_SUCCESS) return;
+    char text[MPI_MAX_ERROR_STRING];
+    int length;
+    MPI_Error_string(code, text, &length);
+    fprintf(stderr, "cannot %s: %s\n", what, text);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+/* splitmix64 of the word's number in the file: such words neither compress nor repeat. */
+static uint64_t word(uint64_t seed, uint64_t number) {
+    uint64_t x = (seed << 40) + number * 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+#endif
