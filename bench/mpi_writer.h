@@ -24,4 +24,9 @@ static uint64_t word(uint64_t seed, uint64_t number) {
     return x ^ (x >> 31);
 }
 
+/* The same for data that compress: of each 1024 words the first `random_words` are random, the rest are zero. */
+static inline uint64_t compressible_word(uint64_t seed, uint64_t number, uint64_t random_words) {
+    return number % 1024 < random_words ? word(seed, number) : 0;
+}
+
 #endif

@@ -21,18 +21,13 @@ struct layout {
     int rank, ranks, is_collective;
 };
 
-/* The word of this number in the file. */
-static uint64_t content(const struct layout *of, uint64_t number) {
-    return number % 1024 < of->random_words ? word(of->seed, number) : 0;
-}
-
 /* The rank's words of the file: every `ranks`-th run of `run` words. */
 static uint64_t *words_of(const struct layout *of, uint64_t run) {
     uint64_t runs = of->total_words / run / (uint64_t)of->ranks, *data = malloc(runs * run * 8);
     if (!data || !runs) check(MPI_ERR_NO_MEM, "hold that much");
     for (uint64_t r = 0; r < runs; r++) {
         uint64_t first = (r * (uint64_t)of->ranks + (uint64_t)of->rank) * run;
-        for (uint64_t i = 0; i < run; i++) data[r * run + i] = content(of, first + i);
+        for (uint64_t i = 0; i < run; i++) data[r * run + i] = compressible_word(of->seed, first + i, of->random_words);
     }
     return data;
 }

@@ -3,26 +3,16 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
-import contextlib
 import json
 import os
-import shutil
-import socket
-import sys
-import time
-from pathlib import Path
 
 from demonstration.store import find_thalweg
-from gating import objects
 from measuring import mpi
-from wide_area import link
+from wide_area import link, one_stream, s3
 from wide_area.far_side import FarSide
 
-HERE = Path(__file__).resolve().parent.parent
-SINK = HERE / "wide_area" / "sink.py"
-STREAM_PORT, IPERF_PORT, S3_PORT = 7472, 7473, 7474
+IPERF_PORT = 7473
 SMALL_BYTES = 64 << 10
-BUCKET = "far"
 IPERF_STREAMS = (1, 2, 4, 8, 16)
 CONGESTION = ("bbr", "cubic")
 MPI_RANKS = (1, 4)
@@ -94,18 +84,7 @@ class Work:
         return report["seconds"], report["bytes"], 1
 
     def stream(self, congestion, environment, _):
-        """From before connecting until the far side says that it has all."""
-        with self.far.running(environment, [sys.executable, SINK, link.FAR, str(STREAM_PORT)], STREAM_PORT):
-            with open(self.large, "rb") as file, socket.socket() as connection:
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, congestion.encode())
-                connection.settimeout(self.arguments.timeout_s)
-                begun = time.monotonic()
-                connection.connect((link.FAR, STREAM_PORT))
-                connection.sendfile(file)
-                connection.shutdown(socket.SHUT_WR)
-                if connection.recv(1) != b"!":
-                    raise RuntimeError("the far side did not take the stream")
-                return time.monotonic() - begun, self.bytes, 1
+        return one_stream.seconds(self.far, self.large, environment, congestion), self.bytes, 1
 
     def iperf(self, count, congestion, environment, _):
         """What the far side received, in the time that it took there: no connecting, no last answer."""
@@ -117,34 +96,12 @@ class Work:
         return received["seconds"], received["bytes"], 1
 
     def rclone(self, environment, _):
-        wide = ["--s3-upload-concurrency", "16", "--s3-chunk-size", "8M", "--s3-upload-cutoff", "8M"]
-        with self.bucket(environment) as settings:
-            seconds = self.far.timed(["rclone", "copyto", *wide, self.large, f"far:{BUCKET}/large"], settings)
+        with s3.bucket(self.far, environment) as settings:
+            seconds = self.far.timed(["rclone", "copyto", *s3.LARGE, self.large, f"{s3.BUCKET}/large"], settings)
         return seconds, self.bytes, 1
 
     def rclone_small(self, environment, _):
         files = self.arguments.files
-        wide = ["--transfers", "64", "--checkers", "64", "--no-traverse"]
-        with self.bucket(environment) as settings:
-            seconds = self.far.timed(["rclone", "copy", *wide, self.small, f"far:{BUCKET}/small"], settings)
+        with s3.bucket(self.far, environment) as settings:
+            seconds = self.far.timed(["rclone", "copy", *s3.SMALL, self.small, f"{s3.BUCKET}/small"], settings)
         return seconds, files * SMALL_BYTES, files
-
-    @contextlib.contextmanager
-    def bucket(self, environment):
-        shutil.rmtree(self.far.folder, ignore_errors=True)
-        (self.far.folder / BUCKET).mkdir(parents=True)
-        account = {"ROOT_ACCESS_KEY": objects.ACCESS_KEY, "ROOT_SECRET_KEY": objects.SECRET_KEY}
-        listen = ["--quiet", "--keep-alive", "--port", f"0.0.0.0:{S3_PORT}"]
-        server = [objects.find_server(), *listen, "posix", self.far.folder]
-        with self.far.running(environment | account, server, S3_PORT):
-            yield environment | {
-                "RCLONE_CONFIG": "/dev/null",
-                # rclone takes no other authorities beside its own transport.
-                "AWS_CA_BUNDLE": "",
-                "RCLONE_CONFIG_FAR_TYPE": "s3",
-                "RCLONE_CONFIG_FAR_PROVIDER": "Other",
-                "RCLONE_CONFIG_FAR_ENDPOINT": f"http://{link.FAR}:{S3_PORT}",
-                "RCLONE_CONFIG_FAR_ACCESS_KEY_ID": objects.ACCESS_KEY,
-                "RCLONE_CONFIG_FAR_SECRET_ACCESS_KEY": objects.SECRET_KEY,
-                "RCLONE_S3_NO_CHECK_BUCKET": "true",
-            }
