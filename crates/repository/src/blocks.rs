@@ -45,6 +45,10 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
+    fn entry(&self) -> SegmentEntry {
+        SegmentEntry { fingerprint: self.block.fingerprints[self.index], bytes: self.len() as u32 }
+    }
+
     /// Whether it is the one that a run's entry names: a store that lies, or lies elsewhere, may have sent another.
     pub fn is(&self, entry: &SegmentEntry) -> bool {
         self.block.fingerprints[self.index] == entry.fingerprint && self.len() == entry.bytes as usize
@@ -98,6 +102,12 @@ impl BlockCache {
             }
         }
         Ok(found)
+    }
+
+    /// Returns fingerprint and length of each segment of the run, if all are kept.
+    pub fn entries(&self, run: Run) -> Option<Vec<SegmentEntry>> {
+        let inner = self.inner.lock().expect("no panic holds it");
+        run.addresses().map(|address| inner.find(address).map(|segment| segment.entry())).collect()
     }
 
     fn find(&self, address: SegmentAddress) -> Option<Segment> {

@@ -1,13 +1,15 @@
 //! The segments of runs that were read lately, checked: to ask for a whole run's and hash their fingerprints for each small
 //! range would cost more than reading it.
 
+use std::collections::HashSet;
 use std::mem::size_of;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use format::{Run, SegmentEntry};
 use store::Lru;
 
+use crate::tree::are_named;
 use crate::{Repository, Result};
 
 /// Memory for the lists: those of some 3 GB of content in segments of 8 KiB (bytes).
@@ -60,17 +62,45 @@ impl CheckedRun {
 type Key = (Run, [u8; 32]);
 
 /// The lists of runs that were read last, by run and digest.
-pub(crate) struct CheckedRuns(Mutex<Lru<Key, Arc<CheckedRun>>>);
+pub(crate) struct CheckedRuns {
+    lists: Mutex<Lru<Key, Arc<CheckedRun>>>,
+    /// Whose lists are under way from a far store.
+    asked: Mutex<HashSet<Key>>,
+    answered: Condvar,
+}
 
 impl Default for CheckedRuns {
     fn default() -> Self {
-        CheckedRuns(Mutex::new(Lru::new(CACHE_BYTES)))
+        let (asked, answered) = (Mutex::default(), Condvar::new());
+        CheckedRuns { lists: Mutex::new(Lru::new(CACHE_BYTES)), asked, answered }
     }
 }
 
 impl CheckedRuns {
     fn lists(&self) -> MutexGuard<'_, Lru<Key, Arc<CheckedRun>>> {
-        self.0.lock().expect("no panic holds it")
+        self.lists.lock().expect("no panic holds it")
+    }
+
+    /// Waits while another asks for the list; whoever asks next does it while the turn lives.
+    fn turn(&self, key: Key) -> Turn<'_> {
+        let asked = self.asked.lock().expect("no panic holds it");
+        let mut asked = self.answered.wait_while(asked, |asked| asked.contains(&key)).expect("no panic holds it");
+        asked.insert(key);
+        Turn { runs: self, key }
+    }
+}
+
+struct Turn<'a> {
+    runs: &'a CheckedRuns,
+    key: Key,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if let Ok(mut asked) = self.runs.asked.lock() {
+            asked.remove(&self.key);
+        }
+        self.runs.answered.notify_all();
     }
 }
 
@@ -79,12 +109,29 @@ impl Repository {
     /// segment with its entry.
     pub(crate) fn checked_run(&self, run: Run, digest: &[u8; 32]) -> Result<Arc<CheckedRun>> {
         let key = (run, *digest);
-        if let Some(known) = self.checked_runs.lists().get(key) {
+        let known = |repository: &Repository| repository.checked_runs.lists().get(key);
+        if let Some(known) = known(self) {
             return Ok(known);
         }
-        let checked = Arc::new(CheckedRun::new(self.checked_entries(run, digest)?));
+        // Several threads that read ahead come to a long run at once, whose list is long.
+        let _turn = self.is_far().then(|| self.checked_runs.turn(key));
+        if let Some(known) = known(self) {
+            return Ok(known);
+        }
+        let entries = match self.kept_entries(run, digest) {
+            Some(entries) => entries,
+            None => self.checked_entries(run, digest)?,
+        };
+        let checked = Arc::new(CheckedRun::new(entries));
         self.checked_runs.lists().insert(key, checked.clone(), checked.memory_bytes());
         Ok(checked)
+    }
+
+    /// Returns the segments that the digest confirms if a far store's blocks that hold them are kept: each block has the
+    /// fingerprints of its own.
+    fn kept_entries(&self, run: Run, digest: &[u8; 32]) -> Option<Vec<SegmentEntry>> {
+        let kept = if self.is_far() { self.cache.entries(run) } else { None };
+        kept.filter(|entries| are_named(entries, digest))
     }
 
     /// Forgets a run whose segments could not be read: the digest says nothing of their lengths.

@@ -30,6 +30,7 @@ mod mismatch;
 mod offline;
 mod pack;
 mod read;
+mod read_ahead;
 mod rebuild;
 mod repair;
 mod replacing;

@@ -34,8 +34,8 @@ impl Piece<'_> {
 
 /// One version of a file.
 pub struct FileReader<'a> {
-    repository: &'a Repository,
-    root: &'a Root,
+    pub(crate) repository: &'a Repository,
+    pub(crate) root: &'a Root,
     size: u64,
     ends: EntryEnds,
 }
@@ -66,12 +66,21 @@ impl FileReader<'_> {
         Ok(filled)
     }
 
-    /// Hands over the range piece by piece, in order; it is cut at the file's end.
+    /// Hands over the range piece by piece, in order; it is cut at the file's end. What comes next is fetched meanwhile, if
+    /// the store is far.
     pub fn pieces(&self, range: Range<u64>, mut take: impl FnMut(Piece) -> Result<()>) -> Result<()> {
         let range = range.start..range.end.min(self.size);
         if range.is_empty() {
             return Ok(());
         }
+        match self.repository.is_far() {
+            true => self.pieces_ahead(range, take),
+            false => self.pieces_in_order(range, &mut take),
+        }
+    }
+
+    /// As [`FileReader::pieces`] of a range that is not empty and lies in the file.
+    pub(crate) fn pieces_in_order(&self, range: Range<u64>, take: &mut dyn FnMut(Piece) -> Result<()>) -> Result<()> {
         let mut left = range.end - range.start;
         entries_in(self.repository, self.root, range.clone(), &mut |offset, entry| {
             let start = range.start.max(offset) - offset;
@@ -188,8 +197,11 @@ impl Repository {
 }
 
 impl FileReader<'_> {
-    /// As `read_at`, on several threads where the range is long.
+    /// As `read_at`, on several threads where the range is long. A far store's is fetched by several in any case.
     pub fn read_at_side_by_side(&self, offset: u64, into: &mut [u8]) -> Result<usize> {
+        if self.repository.is_far() {
+            return self.read_at(offset, into);
+        }
         let starts = (offset..).step_by(PIECE_BYTES);
         let pieces: Vec<_> = starts.zip(into.chunks_mut(PIECE_BYTES).map(Mutex::new)).collect();
         let read = side_by_side(&pieces, |(start, piece)| {
@@ -200,7 +212,7 @@ impl FileReader<'_> {
 }
 
 /// Does the work for each item, on up to [`THREADS`] threads; results in the order of the items.
-fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+pub(crate) fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let share = || {
         let mut done = Vec::new();

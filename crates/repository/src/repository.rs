@@ -11,6 +11,7 @@ use crate::blocks::BlockCache;
 use crate::catalog_lock::CatalogLock;
 use crate::checked_runs::CheckedRuns;
 use crate::lease::Lease;
+use crate::read_ahead::ActiveReaders;
 use crate::reserve::{Reserve, SharedReserve};
 use crate::{Error, Result};
 
@@ -39,6 +40,7 @@ pub struct Repository {
     pub(crate) lease: Lease,
     pub(crate) cache: BlockCache,
     pub(crate) checked_runs: CheckedRuns,
+    pub(crate) readers_ahead: ActiveReaders,
     /// Why nothing may be written by this catalog; only in a store that was opened to be inspected.
     pub(crate) unsound: Option<String>,
     /// Keeps the catalog from being replaced. Behind the lease, which ends in the catalog.
@@ -66,6 +68,7 @@ impl Repository {
             lease,
             cache: BlockCache::default(),
             checked_runs: CheckedRuns::default(),
+            readers_ahead: ActiveReaders::default(),
             unsound: None,
             catalog_lock: None,
             shared_reserve: None,

@@ -21,5 +21,7 @@ pub use container::{
 pub use local::{Counters, LocalStore, Options, ReadableParts, Report};
 pub use lru::Lru;
 pub use memory::{CountingRegistrar, MemoryStore};
-pub use segment_store::{Answer, ClaimOwner, Error, Registrar, Result, SealedContainer, SegmentStore, StoredBlock};
+pub use segment_store::{
+    Answer, ClaimOwner, Error, FAR, Registrar, Result, SealedContainer, SegmentStore, StoredBlock,
+};
 pub use table::TABLE_FOLDER;

@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use format::{Block, ContainerId, Fingerprint, Label, LostSegment, Run, SegmentAddress, SegmentEntry};
 
+/// A store is far whose answers are under way for so long: beyond a machine room, and longer than it takes to decode what
+/// they bring.
+pub const FAR: Duration = Duration::from_millis(2);
+
 /// A store's answer about a requested segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {

@@ -238,6 +238,9 @@ fn print_all(
     Ok(())
 }
 
+/// Most of their time they wait for a far store's answers.
+const FAR_WORKERS: usize = 8;
+
 fn fetch(
     (repository, view): (&Repository, &TreeView),
     (locations, entries): (Vec<Location>, Vec<FileEntry>),
@@ -265,7 +268,8 @@ fn fetch(
     let wanted = locations.into_iter().zip(entries).map(|(location, entry)| wanted(location, entry, to, into));
     let wanted: Vec<_> = wanted.collect::<anyhow::Result<_>>()?;
     refuse_twins(&wanted, &destination)?;
-    let workers = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let workers = if repository.is_far() { cores.max(FAR_WORKERS) } else { cores };
     let range = arguments.range.unwrap_or(Range::WHOLE);
     let withheld = if arguments.privileged { Withheld::Nothing } else { Withheld::Privileges };
     let &Arguments { sparse, dry_run, verbose, .. } = arguments;

@@ -76,6 +76,7 @@ impl<'a> Worker<'a> {
                 return Ok(());
             }
         };
+        self.repository.fetch_ahead(unit.files.iter().map(|(_, entry)| entry));
         let inherits_acl = inherits_acl(&opened);
         let directory = Directory { opened, path, inherits_acl };
         unit.files.iter().try_for_each(|(name, entry)| self.name(&directory, name, entry))

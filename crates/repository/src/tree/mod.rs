@@ -13,7 +13,7 @@ mod walk;
 pub use builder::{Builder, BuiltManifest};
 pub(crate) use cursor::Cursor;
 pub(crate) use extents::Extents;
-pub(crate) use narrow::narrow;
+pub(crate) use narrow::{are_named, narrow};
 pub(crate) use splice::{append, join, rewrite, splice};
 pub(crate) use walk::{
     PageSet, UnreadablePage, all_entries, child_of, collect_new_runs, collect_runs, entries_in, is_leaf_of_pages,

@@ -69,7 +69,8 @@ impl Repository {
     }
 }
 
-fn are_named(segments: &[SegmentEntry], digest: &[u8; 32]) -> bool {
+/// Returns whether these are the segments of the run that has the digest in a manifest.
+pub(crate) fn are_named(segments: &[SegmentEntry], digest: &[u8; 32]) -> bool {
     run_digest(segments.iter().map(|segment| &segment.fingerprint)) == *digest
 }
 

@@ -32,8 +32,9 @@ pub use self::outage::report_absence;
 pub use self::segments::RemoteStore;
 
 /// Requests under way at once, not counting those of claim owners: none of them may wait for others that do not put
-/// what they claimed.
-const CONNECTIONS: usize = 4;
+/// what they claimed. Each has a connection; more of them fill a far link while answers are under way.
+const NEAR_CONNECTIONS: usize = 4;
+const FAR_CONNECTIONS: usize = 32;
 /// Requests with a payload from here on are bulk (bytes): TCP carries them faster the more the connection has carried.
 const BULK_BYTES: usize = 64 << 10;
 /// Idle connections that are kept. There are no more than were busy at once.
@@ -329,7 +330,8 @@ impl Remote {
     }
 
     fn turn(&self) -> BusySlot<'_> {
-        let waited = self.shared.turn_over.wait_while(self.pool(), |pool| pool.busy >= CONNECTIONS);
+        let most = if self.round_trip() < store::FAR { NEAR_CONNECTIONS } else { FAR_CONNECTIONS };
+        let waited = self.shared.turn_over.wait_while(self.pool(), |pool| pool.busy >= most);
         waited.unwrap_or_else(PoisonError::into_inner).busy += 1;
         BusySlot { remote: self }
     }

@@ -1,0 +1,231 @@
+//! Content of a far store, fetched before it is asked for: several stretches of a file at once, a few files at once.
+//!
+//! What is fetched waits, decoded, among the blocks that are kept a while ([`crate::blocks`]). Reading is as ever: it finds
+//! them there, or fetches what is missing, and it alone meets the errors.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard};
+
+use catalog::FileEntry;
+use format::{EntryKind, Run};
+
+use crate::read::{FileReader, Piece, side_by_side};
+use crate::tree::entries_in;
+use crate::{Repository, Result};
+
+/// Fetched at once by one thread, over a connection of its own (bytes of content): long enough for TCP to become fast, and
+/// that few blocks lie in two of them.
+const STRETCH_BYTES: u64 = 4 << 20;
+/// Fetched ahead of all readers of a repository together (bytes): what is decoded and not read yet is half of what is kept.
+const AHEAD_BYTES: u64 = 32 << 20;
+
+/// How many read ahead just now.
+#[derive(Default)]
+pub(crate) struct ActiveReaders(AtomicU64);
+
+impl ActiveReaders {
+    /// Returns what each may have fetched ahead of what it has read.
+    fn share_bytes(&self) -> u64 {
+        (AHEAD_BYTES / self.0.load(Ordering::Relaxed).max(1)).max(STRETCH_BYTES)
+    }
+}
+
+/// Counts a reader while it lives.
+struct Active<'a>(&'a ActiveReaders);
+
+impl<'a> Active<'a> {
+    fn begin(readers: &'a ActiveReaders) -> Self {
+        readers.0.fetch_add(1, Ordering::Relaxed);
+        Active(readers)
+    }
+}
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Repository {
+    /// Returns whether answers of the store are long under way.
+    pub fn is_far(&self) -> bool {
+        self.round_trip() >= store::FAR
+    }
+
+    /// Fetches the content of small files that are read soon, if the store is far: neighbours share blocks, and one answer
+    /// brings what each would ask for by itself.
+    pub fn fetch_ahead<'a>(&self, files: impl Iterator<Item = &'a FileEntry>) {
+        if !self.is_far() {
+            return;
+        }
+        let mut runs = Vec::new();
+        for head in files.filter_map(|file| file.head.as_ref()).filter(|head| head.record.size < STRETCH_BYTES) {
+            let whole = 0..head.record.size;
+            // Whoever reads the file meets the error.
+            let _ = self.runs_of_stretch(&self.version_reader(&head.record), &whole, &whole, &mut runs);
+        }
+        self.fetch_runs(runs);
+    }
+
+    /// Blocks that were put over several connections at once lie in the order in which they came.
+    fn fetch_runs(&self, mut runs: Vec<Run>) {
+        runs.sort_unstable_by_key(|run| (run.container, run.first));
+        runs.dedup();
+        side_by_side(&joined(runs), |run| drop(self.segments(*run)));
+    }
+
+    /// Adds the runs that bring a stretch of what is read, in order. One that began before the stretch came with what is
+    /// before; of a long one, and of one that is not read to its ends, only the segments are taken that are read.
+    fn runs_of_stretch(
+        &self,
+        reader: &FileReader,
+        stretch: &Range<u64>,
+        read: &Range<u64>,
+        runs: &mut Vec<Run>,
+    ) -> Result<()> {
+        entries_in(self, reader.root, stretch.clone(), &mut |offset, entry| {
+            let EntryKind::Data { run, skip, digest } = entry.kind else { return Ok(()) };
+            let part_in = |range: &Range<u64>| range.start.saturating_sub(offset)..entry.length.min(range.end - offset);
+            let skip = u64::from(skip);
+            let is_short = skip + entry.length <= STRETCH_BYTES;
+            if is_short && offset < stretch.start && stretch.start > read.start {
+                return Ok(());
+            }
+            let part = part_in(if is_short { read } else { stretch });
+            runs.extend(match is_short && part == (0..entry.length) {
+                true => Some(run),
+                false => self.part_of_run(run, &digest, skip + part.start..skip + part.end)?,
+            });
+            Ok(())
+        })
+    }
+
+    /// Returns the segments that hold these bytes of a run.
+    fn part_of_run(&self, run: Run, digest: &[u8; 32], wanted: Range<u64>) -> Result<Option<Run>> {
+        let segments = self.checked_run(run, digest)?;
+        let held = segments.holding(&wanted);
+        Ok(held.map(|(entries, first, _)| Run { first: run.first + first as u32, count: entries.len() as u32, ..run }))
+    }
+}
+
+/// Joins runs that follow each other, up to what travels at once.
+fn joined(runs: Vec<Run>) -> Vec<Run> {
+    const MAX_SEGMENTS: u32 = (STRETCH_BYTES / (8 << 10)) as u32;
+    let mut joined: Vec<Run> = Vec::new();
+    for run in runs {
+        match joined.last_mut() {
+            Some(last)
+                if last.container == run.container
+                    && last.first + last.count == run.first
+                    && last.count + run.count <= MAX_SEGMENTS =>
+            {
+                last.count += run.count;
+            }
+            _ => joined.push(run),
+        }
+    }
+    joined
+}
+
+impl FileReader<'_> {
+    /// As [`FileReader::pieces`], with up to as many threads fetching what comes next as stretches fit ahead.
+    pub(crate) fn pieces_ahead(&self, range: Range<u64>, mut take: impl FnMut(Piece) -> Result<()>) -> Result<()> {
+        let stretches: Vec<_> = (range.start..range.end).step_by(STRETCH_BYTES as usize).collect();
+        let stretch = |number: usize| stretches[number]..range.end.min(stretches[number] + STRETCH_BYTES);
+        // The first brings the pages that lead to the others.
+        self.fetch(&stretch(0), &range);
+        let _active = Active::begin(&self.repository.readers_ahead);
+        let progress = Progress::after_the_first(stretches.len());
+        std::thread::scope(|scope| {
+            let _ending = Ending(&progress);
+            for _ in 1..stretches.len().min((AHEAD_BYTES / STRETCH_BYTES) as usize) {
+                scope.spawn(|| {
+                    while let Some(number) = progress.next(&self.repository.readers_ahead) {
+                        self.fetch(&stretch(number), &range);
+                        progress.fetched(number);
+                    }
+                });
+            }
+            for number in 0..stretches.len() {
+                progress.wait_until_fetched(number);
+                self.pieces_in_order(stretch(number), &mut take)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Whoever reads meets the error.
+    fn fetch(&self, stretch: &Range<u64>, read: &Range<u64>) {
+        let mut runs = Vec::new();
+        let _ = self.repository.runs_of_stretch(self, stretch, read, &mut runs);
+        self.repository.fetch_runs(runs);
+    }
+}
+
+/// Which stretches of a range were fetched, and which is read.
+struct Progress {
+    count: usize,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// The first that nobody fetches yet.
+    next: usize,
+    /// Fetched, and not read yet.
+    fetched: BTreeSet<usize>,
+    reading: usize,
+    has_ended: bool,
+}
+
+impl Progress {
+    fn after_the_first(count: usize) -> Self {
+        let state = State { next: 1, fetched: BTreeSet::from([0]), ..State::default() };
+        Progress { count, state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no panic holds it")
+    }
+
+    /// Returns the next to fetch, once that is not too far ahead.
+    fn next(&self, readers: &ActiveReaders) -> Option<usize> {
+        let is_too_far = |state: &mut State| {
+            let ahead_bytes = (state.next - state.reading) as u64 * STRETCH_BYTES;
+            !state.has_ended && state.next < self.count && ahead_bytes >= readers.share_bytes()
+        };
+        let mut state = self.changed.wait_while(self.state(), is_too_far).expect("no panic holds it");
+        let number = state.next;
+        state.next += 1;
+        (!state.has_ended && number < self.count).then_some(number)
+    }
+
+    fn fetched(&self, number: usize) {
+        self.state().fetched.insert(number);
+        self.changed.notify_all();
+    }
+
+    /// From now on it is the one that is read.
+    fn wait_until_fetched(&self, number: usize) {
+        let mut state = self.state();
+        state.reading = number;
+        self.changed.notify_all();
+        let is_missing = |state: &mut State| !state.fetched.contains(&number);
+        self.changed.wait_while(state, is_missing).expect("no panic holds it").fetched.remove(&number);
+    }
+}
+
+/// Lets the threads go, whatever way the reading ends.
+struct Ending<'a>(&'a Progress);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        if let Ok(mut state) = self.0.state.lock() {
+            state.has_ended = true;
+        }
+        self.0.changed.notify_all();
+    }
+}
