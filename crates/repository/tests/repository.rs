@@ -8,6 +8,8 @@ mod commits;
 mod damage;
 #[path = "repository/drafts.rs"]
 mod drafts;
+#[path = "repository/far_stores.rs"]
+mod far_stores;
 #[path = "repository/files.rs"]
 mod files;
 #[path = "repository/fixture.rs"]

@@ -163,7 +163,8 @@ fn batches_overtake_one_that_takes_long() {
         packer.flush().unwrap();
         packer.take_finished()
     });
-    assert_eq!(store.overtook.load(Ordering::SeqCst), OTHERS);
+    let overtook = store.overtook.load(Ordering::SeqCst);
+    assert!(overtook >= OTHERS, "{overtook} overtook it");
     commit(&client, packed);
     assert!(content(&node, "0") == bytes);
 }
