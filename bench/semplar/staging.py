@@ -19,8 +19,6 @@ PIECE_MEGABYTES = 4
 CALIBRATION_SWEEPS = 2000
 # Of packets of 1500 bytes, at the rate of the link by default.
 BYTES_PER_SECOND = 24e6
-# rclone's best for one large file that comes.
-RCLONE_FETCHES = ["--multi-thread-streams", "16", "--multi-thread-cutoff", "8M", "--multi-thread-chunk-size", "8M"]
 
 
 class Figure:
@@ -103,7 +101,7 @@ class Figure:
         database, results = self.folder / "database", self.folder / "results"
         with s3.bucket(self.far, environment) as settings:
             self.far.output(["rclone", "copyto", *s3.LARGE, self.database, f"{s3.BUCKET}/database"], settings)
-            fetch = ["rclone", "copyto", *RCLONE_FETCHES, f"{s3.BUCKET}/database", database]
+            fetch = ["rclone", "copyto", *s3.LARGE_BACK, f"{s3.BUCKET}/database", database]
             store = ["rclone", "copyto", *s3.LARGE, results, f"{s3.BUCKET}/results"]
             return self.seconds(settings, fetch, self.search_job(database, results), store)
 

@@ -5,6 +5,8 @@ SPDX-License-Identifier: Apache-2.0
 
 import json
 import os
+import shutil
+import subprocess
 
 from demonstration.store import find_thalweg
 from measuring import mpi
@@ -28,7 +30,12 @@ class Contender:
 def prepare(arguments, scratch):
     """Makes the data; returns the contenders that --only names."""
     work = Work(arguments, scratch)
-    found = [Contender("thalweg put", work.put), Contender("thalweg put, small files", work.put_small)]
+    found = [
+        Contender("thalweg put", work.put),
+        Contender("thalweg put, small files", work.put_small),
+        Contender("thalweg get", work.get),
+        Contender("thalweg get, small files", work.get_small),
+    ]
     for ranks in MPI_RANKS:
         for streams in MPI_STREAMS:
             name = f"thalweg MPI, {ranks} rank{'s' * (ranks > 1)}{f', {streams} streams' if streams else ''}"
@@ -40,6 +47,8 @@ def prepare(arguments, scratch):
             found.append(Contender(name, lambda *run, n=count, c=congestion: work.iperf(n, c, *run)))
     found.append(Contender("rclone, S3, 16 parts at once", work.rclone))
     found.append(Contender("rclone, S3, small files, 64 at once", work.rclone_small))
+    found.append(Contender("rclone back, S3, 16 streams", work.rclone_back))
+    found.append(Contender("rclone back, S3, small files, 64 at once", work.rclone_small_back))
     words = arguments.only
     return [contender for contender in found if not words or any(word in contender.name for word in words)]
 
@@ -50,7 +59,7 @@ class Work:
     def __init__(self, arguments, scratch):
         self.arguments = arguments
         self.bytes = arguments.megabytes << 20
-        self.large, self.small = scratch / "large", scratch / "small"
+        self.large, self.small, self.back = scratch / "large", scratch / "small", scratch / "back"
         self.far = FarSide(scratch, arguments.timeout_s)
         self.fresh = mpi.build("mpich", "fresh", scratch)
         with open(self.large, "wb") as file:
@@ -70,6 +79,32 @@ class Work:
         with self.far.node(environment) as node:
             seconds = self.far.timed([find_thalweg(), "put", self.small, f"thalweg://{node}::small"], environment)
         return seconds, files * SMALL_BYTES, files
+
+    def get(self, environment, _):
+        return self.got(environment, self.large), self.bytes, 1
+
+    def get_small(self, environment, _):
+        files = self.arguments.files
+        return self.got(environment, self.small), files * SMALL_BYTES, files
+
+    def got(self, environment, what):
+        """Seconds; what was put there is compared with what came back."""
+        back = self.empty_back()
+        with self.far.node(environment) as node:
+            there = f"thalweg://{node}::there"
+            self.far.output([find_thalweg(), "put", what, there], environment)
+            seconds = self.far.timed([find_thalweg(), "get", there, back], environment)
+        self.compare(what, back)
+        return seconds
+
+    def empty_back(self):
+        """Where something comes back to: no such name yet."""
+        shutil.rmtree(self.back, ignore_errors=True)
+        self.back.mkdir()
+        return self.back / "back"
+
+    def compare(self, what, back):
+        subprocess.run(["diff", "--recursive", "--brief", what, back], check=True)
 
     def mpi(self, ranks, streams, environment, number):
         """From before MPI_File_open until after MPI_File_close, on the slowest rank."""
@@ -104,4 +139,20 @@ class Work:
         files = self.arguments.files
         with s3.bucket(self.far, environment) as settings:
             seconds = self.far.timed(["rclone", "copy", *s3.SMALL, self.small, f"{s3.BUCKET}/small"], settings)
+        return seconds, files * SMALL_BYTES, files
+
+    def rclone_back(self, environment, _):
+        back = self.empty_back()
+        with s3.bucket(self.far, environment) as settings:
+            self.far.output(["rclone", "copyto", *s3.LARGE, self.large, f"{s3.BUCKET}/large"], settings)
+            seconds = self.far.timed(["rclone", "copyto", *s3.LARGE_BACK, f"{s3.BUCKET}/large", back], settings)
+        self.compare(self.large, back)
+        return seconds, self.bytes, 1
+
+    def rclone_small_back(self, environment, _):
+        files, back = self.arguments.files, self.empty_back()
+        with s3.bucket(self.far, environment) as settings:
+            self.far.output(["rclone", "copy", *s3.SMALL, self.small, f"{s3.BUCKET}/small"], settings)
+            seconds = self.far.timed(["rclone", "copy", *s3.SMALL, f"{s3.BUCKET}/small", back], settings)
+        self.compare(self.small, back)
         return seconds, files * SMALL_BYTES, files

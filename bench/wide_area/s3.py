@@ -15,6 +15,7 @@ FOLDER = "far"
 BUCKET = f"far:{FOLDER}"
 # rclone's best of those tried: for one large file, and for many small ones.
 LARGE = ["--s3-upload-concurrency", "16", "--s3-chunk-size", "8M", "--s3-upload-cutoff", "8M"]
+LARGE_BACK = ["--multi-thread-streams", "16", "--multi-thread-cutoff", "8M"]
 SMALL = ["--transfers", "64", "--checkers", "64", "--no-traverse"]
 
 

@@ -132,15 +132,19 @@ fn joined(runs: Vec<Run>) -> Vec<Run> {
 impl FileReader<'_> {
     /// As [`FileReader::pieces`], with up to as many threads fetching what comes next as stretches fit ahead.
     pub(crate) fn pieces_ahead(&self, range: Range<u64>, mut take: impl FnMut(Piece) -> Result<()>) -> Result<()> {
-        let stretches: Vec<_> = (range.start..range.end).step_by(STRETCH_BYTES as usize).collect();
-        let stretch = |number: usize| stretches[number]..range.end.min(stretches[number] + STRETCH_BYTES);
-        // The first brings the pages that lead to the others.
-        self.fetch(&stretch(0), &range);
+        let starts: Vec<_> = (range.start..range.end).step_by(STRETCH_BYTES as usize).collect();
+        let stretch = |number: usize| starts[number]..range.end.min(starts[number] + STRETCH_BYTES);
+        if starts.len() == 1 {
+            self.fetch(&range, &range);
+            return self.pieces_in_order(range, &mut take);
+        }
+        // The pages that lead to all of them, once.
+        entries_in(self.repository, self.root, range.start..range.start + 1, &mut |_, _| Ok(()))?;
         let _active = Active::begin(&self.repository.readers_ahead);
-        let progress = Progress::after_the_first(stretches.len());
+        let progress = Progress::new(starts.len());
         std::thread::scope(|scope| {
             let _ending = Ending(&progress);
-            for _ in 1..stretches.len().min((AHEAD_BYTES / STRETCH_BYTES) as usize) {
+            for _ in 0..starts.len().min((AHEAD_BYTES / STRETCH_BYTES) as usize) {
                 scope.spawn(|| {
                     while let Some(number) = progress.next(&self.repository.readers_ahead) {
                         self.fetch(&stretch(number), &range);
@@ -148,7 +152,7 @@ impl FileReader<'_> {
                     }
                 });
             }
-            for number in 0..stretches.len() {
+            for number in 0..starts.len() {
                 progress.wait_until_fetched(number);
                 self.pieces_in_order(stretch(number), &mut take)?;
             }
@@ -182,9 +186,8 @@ struct State {
 }
 
 impl Progress {
-    fn after_the_first(count: usize) -> Self {
-        let state = State { next: 1, fetched: BTreeSet::from([0]), ..State::default() };
-        Progress { count, state: Mutex::new(state), changed: Condvar::new() }
+    fn new(count: usize) -> Self {
+        Progress { count, state: Mutex::default(), changed: Condvar::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -51,10 +51,8 @@ impl SegmentStore for Far {
         *under_way += 1;
         self.most_at_once.fetch_max(*under_way, Ordering::SeqCst);
         self.changed.notify_all();
-        // The first stretch brings what leads to the others.
-        let are_few = |_: &mut usize| {
-            self.answers.load(Ordering::SeqCst) > 0 && self.most_at_once.load(Ordering::SeqCst) < self.wanted_at_once
-        };
+        // A page leads to the others, and comes alone.
+        let are_few = |_: &mut usize| run.count > 1 && self.most_at_once.load(Ordering::SeqCst) < self.wanted_at_once;
         let wait = Duration::from_secs(20);
         let (mut under_way, _) = self.changed.wait_timeout_while(under_way, wait, are_few).unwrap();
         *under_way -= 1;
