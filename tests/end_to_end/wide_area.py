@@ -73,19 +73,24 @@ def a_machine_without_emulated_links_is_no_command_that_failed(scene):
     check(len(said.splitlines()) == 1 and "CAP_NET_ADMIN" in said, f"it said {said!r}")
 
 
-# Runs on the near side: a node on the far side, a program here, and how many connections carried its bytes.
-STREAMS = """
-import json, os, subprocess, sys, time
+# Runs on the near side: a node on the far side, with a store there.
+NODE = """
+import json, os, re, subprocess, sys, time
 thalweg, store, program = sys.argv[1], sys.argv[2], sys.argv[3:]
 on_far, far = os.environ["WAN_ON_FAR"].split(), os.environ["WAN_FAR"] + ":7420"
-node = subprocess.Popen([*on_far, thalweg, "node", store, "--insecure", "--listen", far], stdout=subprocess.DEVNULL)
+listen = ["--insecure", "--listen", far, "--metrics", os.environ["WAN_FAR"] + ":7421"]
+node = subprocess.Popen([*on_far, thalweg, "node", store, *listen], stdout=subprocess.DEVNULL)
+while subprocess.run([*on_far, "ss", "-tlnH", "sport", "=", ":7421"], capture_output=True).stdout == b"":
+    time.sleep(0.05)
+"""
+
+# A program here, and how many connections carried its bytes.
+STREAMS = NODE + """
 def connections():
     said = subprocess.run([*on_far, "ss", "-tinH", "state", "established", "sport", "=", ":7420"],
                           capture_output=True, text=True, check=True).stdout
     received = [word.split(":")[1] for word in said.split() if word.startswith("bytes_received:")]
     return sum(int(bytes) > 128 << 10 for bytes in received)
-while subprocess.run([*on_far, "ss", "-tlnH", "sport", "=", ":7420"], capture_output=True).stdout == b"":
-    time.sleep(0.05)
 command = [thalweg, "run", "--node", far, "--", *program]
 running, most = subprocess.Popen(command, stdout=subprocess.DEVNULL), 0
 while running.poll() is None:
@@ -108,3 +113,32 @@ def a_job_opens_eight_streams_in_all_to_a_far_node(scene, ranks):
     check(found["code"] == 0, f"the program ended with {found['code']}")
     check(found["connections"] == 8, f"{found['connections']} connections carried the file")
     store.verify()
+
+
+# A command here, and what the node counted.
+COUNTED = NODE + """
+import urllib.request
+code = subprocess.run([*program[:2], "thalweg://" + far + "::", *program[2:]], stdout=subprocess.DEVNULL).returncode
+said = urllib.request.urlopen("http://" + os.environ["WAN_FAR"] + ":7421/metrics", timeout=60).read().decode()
+requests = sum(float(count) for count in re.findall(r"^thalweg_node_requests_total(?:{.*})? (.*)$", said, re.M))
+node.terminate(), node.wait()
+print(json.dumps(dict(code=code, requests=requests)))
+"""
+
+
+@test
+def a_tree_comes_back_over_a_far_link_with_few_requests(scene):
+    tree, back = scene.folder / "tree", scene.folder / "back"
+    tree.mkdir()
+    for number in range(400):
+        (tree / f"small{number}").write_bytes(scene.dice.randbytes(scene.dice.randrange(20_000)))
+    (tree / "large").write_bytes(scene.dice.randbytes(24 << 20))
+    store = Store(scene)
+    store.command("put", tree, store.at())
+    link = [WAN, "--delay-ms", "25", "--rate-mbit", "400", "--"]
+    job = [THALWEG, "get", back]
+    found = json.loads(scene.run([*link, sys.executable, "-c", COUNTED, THALWEG, store.folder, *job]))
+    check(found["code"] == 0, f"get ended with {found['code']}")
+    scene.run(["diff", "--recursive", tree, back])
+    # One for each small file, and one for each 512 KiB, were too many: each takes a round trip.
+    check(found["requests"] < 100, f"{found['requests']:.0f} requests for 401 files of 28 MB")

@@ -54,14 +54,18 @@ impl Repository {
         self.round_trip() >= store::FAR
     }
 
-    /// Fetches the content of small files that are read soon, if the store is far: neighbours share blocks, and one answer
-    /// brings what each would ask for by itself.
+    /// Fetches the content of small files that are read soon, 4 MiB at most, if the store is far: neighbours share blocks, and
+    /// one answer brings what each would ask for by itself.
     pub fn fetch_ahead<'a>(&self, files: impl Iterator<Item = &'a FileEntry>) {
         if !self.is_far() {
             return;
         }
-        let mut runs = Vec::new();
-        for head in files.filter_map(|file| file.head.as_ref()).filter(|head| head.record.size < STRETCH_BYTES) {
+        let (mut runs, mut bytes) = (Vec::new(), 0);
+        for head in files.filter_map(|file| file.head.as_ref()) {
+            if bytes + head.record.size > STRETCH_BYTES {
+                continue;
+            }
+            bytes += head.record.size;
             let whole = 0..head.record.size;
             // Whoever reads the file meets the error.
             let _ = self.runs_of_stretch(&self.version_reader(&head.record), &whole, &whole, &mut runs);
@@ -132,27 +136,27 @@ fn joined(runs: Vec<Run>) -> Vec<Run> {
 impl FileReader<'_> {
     /// As [`FileReader::pieces`], with up to as many threads fetching what comes next as stretches fit ahead.
     pub(crate) fn pieces_ahead(&self, range: Range<u64>, mut take: impl FnMut(Piece) -> Result<()>) -> Result<()> {
-        let starts: Vec<_> = (range.start..range.end).step_by(STRETCH_BYTES as usize).collect();
-        let stretch = |number: usize| starts[number]..range.end.min(starts[number] + STRETCH_BYTES);
-        if starts.len() == 1 {
+        let count = (range.end - range.start).div_ceil(STRETCH_BYTES);
+        let start = |number: u64| range.end.min(range.start + number * STRETCH_BYTES);
+        let stretch = |number| start(number)..start(number + 1);
+        if count == 1 {
             self.fetch(&range, &range);
             return self.pieces_in_order(range, &mut take);
         }
         // The pages that lead to all of them, once.
         entries_in(self.repository, self.root, range.start..range.start + 1, &mut |_, _| Ok(()))?;
         let _active = Active::begin(&self.repository.readers_ahead);
-        let progress = Progress::new(starts.len());
+        let progress = Progress::new(count);
         std::thread::scope(|scope| {
             let _ending = Ending(&progress);
-            for _ in 0..starts.len().min((AHEAD_BYTES / STRETCH_BYTES) as usize) {
+            for _ in 0..count.min(AHEAD_BYTES / STRETCH_BYTES) {
                 scope.spawn(|| {
-                    while let Some(number) = progress.next(&self.repository.readers_ahead) {
-                        self.fetch(&stretch(number), &range);
-                        progress.fetched(number);
+                    while let Some(turn) = progress.next(&self.repository.readers_ahead) {
+                        self.fetch(&stretch(turn.number), &range);
                     }
                 });
             }
-            for number in 0..starts.len() {
+            for number in 0..count {
                 progress.wait_until_fetched(number);
                 self.pieces_in_order(stretch(number), &mut take)?;
             }
@@ -170,7 +174,7 @@ impl FileReader<'_> {
 
 /// Which stretches of a range were fetched, and which is read.
 struct Progress {
-    count: usize,
+    count: u64,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -178,15 +182,15 @@ struct Progress {
 #[derive(Default)]
 struct State {
     /// The first that nobody fetches yet.
-    next: usize,
+    next: u64,
     /// Fetched, and not read yet.
-    fetched: BTreeSet<usize>,
-    reading: usize,
+    fetched: BTreeSet<u64>,
+    reading: u64,
     has_ended: bool,
 }
 
 impl Progress {
-    fn new(count: usize) -> Self {
+    fn new(count: u64) -> Self {
         Progress { count, state: Mutex::default(), changed: Condvar::new() }
     }
 
@@ -195,29 +199,42 @@ impl Progress {
     }
 
     /// Returns the next to fetch, once that is not too far ahead.
-    fn next(&self, readers: &ActiveReaders) -> Option<usize> {
+    fn next(&self, readers: &ActiveReaders) -> Option<Turn<'_>> {
         let is_too_far = |state: &mut State| {
-            let ahead_bytes = (state.next - state.reading) as u64 * STRETCH_BYTES;
+            let ahead_bytes = (state.next - state.reading) * STRETCH_BYTES;
             !state.has_ended && state.next < self.count && ahead_bytes >= readers.share_bytes()
         };
         let mut state = self.changed.wait_while(self.state(), is_too_far).expect("no panic holds it");
         let number = state.next;
         state.next += 1;
-        (!state.has_ended && number < self.count).then_some(number)
-    }
-
-    fn fetched(&self, number: usize) {
-        self.state().fetched.insert(number);
-        self.changed.notify_all();
+        let is_there = !state.has_ended && number < self.count;
+        // A turn that ends takes the lock.
+        drop(state);
+        is_there.then(|| Turn { progress: self, number })
     }
 
     /// From now on it is the one that is read.
-    fn wait_until_fetched(&self, number: usize) {
+    fn wait_until_fetched(&self, number: u64) {
         let mut state = self.state();
         state.reading = number;
         self.changed.notify_all();
         let is_missing = |state: &mut State| !state.fetched.contains(&number);
         self.changed.wait_while(state, is_missing).expect("no panic holds it").fetched.remove(&number);
+    }
+}
+
+/// A stretch that is being fetched; its reader waits no longer than it lives.
+struct Turn<'a> {
+    progress: &'a Progress,
+    number: u64,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if let Ok(mut state) = self.progress.state.lock() {
+            state.fetched.insert(self.number);
+        }
+        self.progress.changed.notify_all();
     }
 }
 

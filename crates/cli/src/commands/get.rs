@@ -238,7 +238,7 @@ fn print_all(
     Ok(())
 }
 
-/// Most of their time they wait for a far store's answers.
+/// Most of their time they wait for a far store's answers, and each has files fetched ahead.
 const FAR_WORKERS: usize = 8;
 
 fn fetch(
@@ -269,7 +269,7 @@ fn fetch(
     let wanted: Vec<_> = wanted.collect::<anyhow::Result<_>>()?;
     refuse_twins(&wanted, &destination)?;
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    let workers = if repository.is_far() { cores.max(FAR_WORKERS) } else { cores };
+    let workers = if repository.is_far() { FAR_WORKERS } else { cores };
     let range = arguments.range.unwrap_or(Range::WHOLE);
     let withheld = if arguments.privileged { Withheld::Nothing } else { Withheld::Privileges };
     let &Arguments { sparse, dry_run, verbose, .. } = arguments;

@@ -1,5 +1,6 @@
 //! What a fake node is to do, and what it counted.
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
@@ -52,5 +53,7 @@ pub struct Behaviour {
     pub cut_reads: AtomicBool,
     /// Bytes that reads were answered with.
     pub read_bytes: AtomicU64,
+    /// The connections that reads came over.
+    pub read_over: Mutex<BTreeSet<u64>>,
     pub detaches: AtomicU64,
 }

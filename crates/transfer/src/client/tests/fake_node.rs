@@ -218,6 +218,9 @@ impl Node {
         if let Request::Lock { session } = request {
             return self.lock(peer, number, session);
         }
+        if matches!(request, Request::Read { .. }) {
+            self.does.read_over.lock().unwrap().insert(peer.id);
+        }
         let bytes_per_s = self.does.bytes_per_s.load(Ordering::SeqCst);
         if bytes_per_s > 0 {
             std::thread::sleep(Duration::from_secs_f64(payload.len() as f64 / bytes_per_s as f64));

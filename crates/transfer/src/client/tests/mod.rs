@@ -107,6 +107,22 @@ fn an_answer_that_leaves_out_bytes_of_the_file_is_an_error_and_no_zeros() {
 }
 
 #[test]
+fn one_read_of_what_others_wrote_uses_several_streams() {
+    let (_world, nodes) = nodes(2);
+    let settings = Settings { streams: Some(4), stripe_bytes: 4 << 20, ..settings(&nodes) };
+    let bytes = random::Random::new(9).bytes(4 << 20);
+    let writer = Client::new(settings.clone(), None);
+    let written = open(&writer, WRITE);
+    written.write(&[source(0, &bytes)]).unwrap();
+    written.commit().unwrap();
+    written.detach(1).unwrap();
+    let reader = Client::new(settings, None);
+    assert!(read(&open(&reader, READ), 0, bytes.len()) == bytes);
+    let streams = nodes.iter().map(|node| node.does.read_over.lock().unwrap().len()).collect::<Vec<_>>();
+    assert_eq!(streams.iter().sum::<usize>(), 4, "streams that one stripe was read over: {streams:?}");
+}
+
+#[test]
 fn reads_see_own_writes_holes_are_zero_and_the_file_ends() {
     let (_world, nodes) = nodes(3);
     nodes.iter().for_each(|node| node.does.delay.store(true, Ordering::SeqCst));
