@@ -62,7 +62,7 @@ impl Repository {
         }
         let (mut runs, mut bytes) = (Vec::new(), 0);
         for head in files.filter_map(|file| file.head.as_ref()) {
-            if bytes + head.record.size > STRETCH_BYTES {
+            if head.record.size > STRETCH_BYTES - bytes {
                 continue;
             }
             bytes += head.record.size;
@@ -137,7 +137,7 @@ impl FileReader<'_> {
     /// As [`FileReader::pieces`], with up to as many threads fetching what comes next as stretches fit ahead.
     pub(crate) fn pieces_ahead(&self, range: Range<u64>, mut take: impl FnMut(Piece) -> Result<()>) -> Result<()> {
         let count = (range.end - range.start).div_ceil(STRETCH_BYTES);
-        let start = |number: u64| range.end.min(range.start + number * STRETCH_BYTES);
+        let start = |number: u64| range.end.min(range.start.saturating_add(number.saturating_mul(STRETCH_BYTES)));
         let stretch = |number| start(number)..start(number + 1);
         if count == 1 {
             self.fetch(&range, &range);
@@ -156,12 +156,29 @@ impl FileReader<'_> {
                     }
                 });
             }
-            for number in 0..count {
+            let mut number = 0;
+            while number < count {
                 progress.wait_until_fetched(number);
-                self.pieces_in_order(stretch(number), &mut take)?;
+                let next = self.end_of_gap(start(number), &range)?.max(number + 1);
+                progress.skip_to(next);
+                self.pieces_in_order(start(number)..start(next), &mut take)?;
+                number = next;
             }
             Ok(())
         })
+    }
+
+    /// Returns the number of stretches of the range before the end of the hole or the zeros that are at `from`: nothing of
+    /// these is fetched, and they may be longer than all data there is. 0 where data are.
+    fn end_of_gap(&self, from: u64, range: &Range<u64>) -> Result<u64> {
+        let mut end = range.start;
+        entries_in(self.repository, self.root, from..from + 1, &mut |offset, entry| {
+            if let EntryKind::Hole | EntryKind::Zero = entry.kind {
+                end = range.end.min(offset.saturating_add(entry.length));
+            }
+            Ok(())
+        })?;
+        Ok((end - range.start) / STRETCH_BYTES)
     }
 
     /// Whoever reads meets the error.
@@ -220,6 +237,12 @@ impl Progress {
         self.changed.notify_all();
         let is_missing = |state: &mut State| !state.fetched.contains(&number);
         self.changed.wait_while(state, is_missing).expect("no panic holds it").fetched.remove(&number);
+    }
+
+    /// Leaves out the stretches before one: nothing is there to be fetched.
+    fn skip_to(&self, number: u64) {
+        let mut state = self.state();
+        state.next = state.next.max(number);
     }
 }
 

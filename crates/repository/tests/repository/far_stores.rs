@@ -151,6 +151,33 @@ fn stretches_of_a_file_are_fetched_at_once() {
 }
 
 #[test]
+fn holes_of_any_length_cost_nothing() {
+    let (world, node_bytes) = (World::new(), Random::new(7).bytes(9 << 20));
+    let node = world.process();
+    let mut packer = Packer::new(&node, CLAIM_OWNER);
+    packer.begin();
+    packer.data(&node_bytes).unwrap();
+    packer.hole(1 << 60).unwrap();
+    packer.data(&node_bytes).unwrap();
+    packer.end(()).unwrap();
+    packer.flush().unwrap();
+    let packed = packer.take_finished().pop().unwrap();
+    let (_, client) = far_client(&world, &node, 0);
+    let (mut data, mut hole_bytes) = (Vec::new(), 0);
+    let reader = client.reader(&packed.built.root, packed.built.length);
+    let read = reader.pieces(0..packed.built.length, |piece| {
+        match piece {
+            Piece::Data(bytes) => data.extend_from_slice(bytes),
+            Piece::Zeros(bytes) | Piece::Hole(bytes) => hole_bytes += bytes,
+        }
+        Ok(())
+    });
+    read.unwrap();
+    assert!(data == [&node_bytes[..], &node_bytes].concat());
+    assert_eq!(hole_bytes, 1 << 60);
+}
+
+#[test]
 fn little_is_fetched_for_a_little_range() {
     let (world, plain) = (World::new(), Random::new(3).bytes(3 << 20));
     let node = world.process();
