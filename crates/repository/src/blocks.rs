@@ -73,7 +73,7 @@ pub(crate) struct BlockCache {
 struct Inner {
     /// By first place of a label: how many segments, the block, and the index in it where the label begins.
     labels: BTreeMap<(ContainerId, u32), (u32, Arc<DecodedBlock>, usize)>,
-    order: VecDeque<(Vec<(ContainerId, u32)>, usize)>,
+    order: VecDeque<(Vec<(ContainerId, u32)>, Arc<DecodedBlock>)>,
     bytes: usize,
 }
 
@@ -166,12 +166,17 @@ impl Inner {
             keys.push(key);
             index += label.count as usize;
         }
-        self.order.push_back((keys, bytes));
+        self.order.push_back((keys, block));
         self.bytes += bytes;
         while self.bytes > CACHE_BYTES {
-            let Some((keys, bytes)) = self.order.pop_front() else { break };
-            keys.iter().for_each(|key| drop(self.labels.remove(key)));
-            self.bytes -= bytes;
+            let Some((keys, oldest)) = self.order.pop_front() else { break };
+            for key in keys {
+                // The same block may have come again since.
+                if self.labels.get(&key).is_some_and(|(_, block, _)| Arc::ptr_eq(block, &oldest)) {
+                    self.labels.remove(&key);
+                }
+            }
+            self.bytes -= oldest.raw.len();
         }
     }
 }

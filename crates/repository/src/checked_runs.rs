@@ -109,13 +109,13 @@ impl Repository {
     /// segment with its entry.
     pub(crate) fn checked_run(&self, run: Run, digest: &[u8; 32]) -> Result<Arc<CheckedRun>> {
         let key = (run, *digest);
-        let known = |repository: &Repository| repository.checked_runs.lists().get(key);
-        if let Some(known) = known(self) {
+        let known = || self.checked_runs.lists().get(key);
+        if let Some(known) = known() {
             return Ok(known);
         }
         // Several threads that read ahead come to a long run at once, whose list is long.
         let _turn = self.is_far().then(|| self.checked_runs.turn(key));
-        if let Some(known) = known(self) {
+        if let Some(known) = known() {
             return Ok(known);
         }
         let entries = match self.kept_entries(run, digest) {

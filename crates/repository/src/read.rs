@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::Builder;
 
 use catalog::FileEntry;
 use format::{Entry, EntryKind, Root, Run, SegmentAddress, SegmentEntry, StorePath, VersionRecord};
@@ -224,7 +225,9 @@ pub(crate) fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R
         done
     };
     let mut done = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..THREADS.min(items.len())).map(|_| scope.spawn(share)).collect();
+        // Where there are no more threads, fewer do the work.
+        let others = (1..THREADS.min(items.len())).map_while(|_| Builder::new().spawn_scoped(scope, share).ok());
+        let others: Vec<_> = others.collect();
         let mut done = share();
         for other in others {
             done.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));

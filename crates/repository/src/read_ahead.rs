@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
+use std::thread::Builder;
 
 use catalog::FileEntry;
 use format::{EntryKind, Run};
@@ -18,34 +19,33 @@ use crate::{Repository, Result};
 /// Fetched at once by one thread, over a connection of its own (bytes of content): long enough for TCP to become fast, and
 /// that few blocks lie in two of them.
 const STRETCH_BYTES: u64 = 4 << 20;
-/// Fetched ahead of all readers of a repository together (bytes): what is decoded and not read yet is half of what is kept.
+/// Fetched ahead of all readers of long ranges together (bytes), but a stretch by each: half of what is kept decoded.
 const AHEAD_BYTES: u64 = 32 << 20;
 
-/// How many read ahead just now.
-#[derive(Default)]
-pub(crate) struct ActiveReaders(AtomicU64);
-
-impl ActiveReaders {
-    /// Returns what each may have fetched ahead of what it has read.
-    fn share_bytes(&self) -> u64 {
-        (AHEAD_BYTES / self.0.load(Ordering::Relaxed).max(1)).max(STRETCH_BYTES)
-    }
-}
+/// Segments of a joined run at most: as many of 8 KiB are a stretch.
+const MAX_SEGMENTS: u32 = (STRETCH_BYTES / (8 << 10)) as u32;
+/// Runs whose segments are longer than this are not fetched ahead (bytes): one would be fetched for several stretches.
+const MAX_SEGMENT_BYTES: u64 = 256 << 10;
 
 /// Counts a reader while it lives.
-struct Active<'a>(&'a ActiveReaders);
+struct Counted<'a>(&'a AtomicU64);
 
-impl<'a> Active<'a> {
-    fn begin(readers: &'a ActiveReaders) -> Self {
-        readers.0.fetch_add(1, Ordering::Relaxed);
-        Active(readers)
+impl<'a> Counted<'a> {
+    fn begin(readers: &'a AtomicU64) -> Self {
+        readers.fetch_add(1, Ordering::Relaxed);
+        Counted(readers)
     }
 }
 
-impl Drop for Active<'_> {
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Returns what each of so many readers may have fetched ahead of what it has read.
+fn share_bytes(readers: &AtomicU64) -> u64 {
+    (AHEAD_BYTES / readers.load(Ordering::Relaxed).max(1)).max(STRETCH_BYTES)
 }
 
 impl Repository {
@@ -55,8 +55,8 @@ impl Repository {
     }
 
     /// Fetches the content of small files that are read soon, 4 MiB at most, if the store is far: neighbours share blocks, and
-    /// one answer brings what each would ask for by itself.
-    pub fn fetch_ahead<'a>(&self, files: impl Iterator<Item = &'a FileEntry>) {
+    /// one answer brings what each would ask for by itself. Ends early once it is not `wanted` any more.
+    pub fn fetch_ahead<'a>(&self, files: impl Iterator<Item = &'a FileEntry>, is_wanted: impl Fn() -> bool + Sync) {
         if !self.is_far() {
             return;
         }
@@ -70,14 +70,14 @@ impl Repository {
             // Whoever reads the file meets the error.
             let _ = self.runs_of_stretch(&self.version_reader(&head.record), &whole, &whole, &mut runs);
         }
-        self.fetch_runs(runs);
+        self.fetch_runs(runs, is_wanted);
     }
 
     /// Blocks that were put over several connections at once lie in the order in which they came.
-    fn fetch_runs(&self, mut runs: Vec<Run>) {
+    fn fetch_runs(&self, mut runs: Vec<Run>, is_wanted: impl Fn() -> bool + Sync) {
         runs.sort_unstable_by_key(|run| (run.container, run.first));
         runs.dedup();
-        side_by_side(&joined(runs), |run| drop(self.segments(*run)));
+        side_by_side(&joined(runs), |run| is_wanted().then(|| drop(self.segments(*run))));
     }
 
     /// Adds the runs that bring a stretch of what is read, in order. One that began before the stretch came with what is
@@ -93,7 +93,11 @@ impl Repository {
             let EntryKind::Data { run, skip, digest } = entry.kind else { return Ok(()) };
             let part_in = |range: &Range<u64>| range.start.saturating_sub(offset)..entry.length.min(range.end - offset);
             let skip = u64::from(skip);
-            let is_short = skip + entry.length <= STRETCH_BYTES;
+            let bytes = skip.saturating_add(entry.length);
+            if bytes / u64::from(run.count.max(1)) > MAX_SEGMENT_BYTES {
+                return Ok(());
+            }
+            let is_short = bytes <= STRETCH_BYTES && run.count <= MAX_SEGMENTS;
             if is_short && offset < stretch.start && stretch.start > read.start {
                 return Ok(());
             }
@@ -116,7 +120,6 @@ impl Repository {
 
 /// Joins runs that follow each other, up to what travels at once.
 fn joined(runs: Vec<Run>) -> Vec<Run> {
-    const MAX_SEGMENTS: u32 = (STRETCH_BYTES / (8 << 10)) as u32;
     let mut joined: Vec<Run> = Vec::new();
     for run in runs {
         match joined.last_mut() {
@@ -140,21 +143,24 @@ impl FileReader<'_> {
         let start = |number: u64| range.end.min(range.start.saturating_add(number.saturating_mul(STRETCH_BYTES)));
         let stretch = |number| start(number)..start(number + 1);
         if count == 1 {
-            self.fetch(&range, &range);
+            self.fetch(&range, &range, || true);
             return self.pieces_in_order(range, &mut take);
         }
         // The pages that lead to all of them, once.
         entries_in(self.repository, self.root, range.start..range.start + 1, &mut |_, _| Ok(()))?;
-        let _active = Active::begin(&self.repository.readers_ahead);
+        let _counted = Counted::begin(&self.repository.readers_ahead);
         let progress = Progress::new(count);
         std::thread::scope(|scope| {
             let _ending = Ending(&progress);
-            for _ in 0..count.min(AHEAD_BYTES / STRETCH_BYTES) {
-                scope.spawn(|| {
-                    while let Some(turn) = progress.next(&self.repository.readers_ahead) {
-                        self.fetch(&stretch(turn.number), &range);
-                    }
-                });
+            let fetch = || {
+                while let Some(turn) = progress.next(&self.repository.readers_ahead) {
+                    self.fetch(&stretch(turn.number), &range, || !progress.has_ended());
+                }
+            };
+            let threads = count.min(AHEAD_BYTES / STRETCH_BYTES);
+            let begun = (0..threads).filter(|_| Builder::new().spawn_scoped(scope, fetch).is_ok()).count();
+            if begun == 0 {
+                return self.pieces_in_order(range.clone(), &mut take);
             }
             let mut number = 0;
             while number < count {
@@ -182,10 +188,10 @@ impl FileReader<'_> {
     }
 
     /// Whoever reads meets the error.
-    fn fetch(&self, stretch: &Range<u64>, read: &Range<u64>) {
+    fn fetch(&self, stretch: &Range<u64>, read: &Range<u64>, is_wanted: impl Fn() -> bool + Sync) {
         let mut runs = Vec::new();
         let _ = self.repository.runs_of_stretch(self, stretch, read, &mut runs);
-        self.repository.fetch_runs(runs);
+        self.repository.fetch_runs(runs, is_wanted);
     }
 }
 
@@ -215,11 +221,15 @@ impl Progress {
         self.state.lock().expect("no panic holds it")
     }
 
+    fn has_ended(&self) -> bool {
+        self.state().has_ended
+    }
+
     /// Returns the next to fetch, once that is not too far ahead.
-    fn next(&self, readers: &ActiveReaders) -> Option<Turn<'_>> {
+    fn next(&self, readers: &AtomicU64) -> Option<Turn<'_>> {
         let is_too_far = |state: &mut State| {
             let ahead_bytes = (state.next - state.reading) * STRETCH_BYTES;
-            !state.has_ended && state.next < self.count && ahead_bytes >= readers.share_bytes()
+            !state.has_ended && state.next < self.count && ahead_bytes >= share_bytes(readers)
         };
         let mut state = self.changed.wait_while(self.state(), is_too_far).expect("no panic holds it");
         let number = state.next;
@@ -235,7 +245,7 @@ impl Progress {
         let mut state = self.state();
         state.reading = number;
         self.changed.notify_all();
-        let is_missing = |state: &mut State| !state.fetched.contains(&number);
+        let is_missing = |state: &mut State| !state.has_ended && !state.fetched.contains(&number);
         self.changed.wait_while(state, is_missing).expect("no panic holds it").fetched.remove(&number);
     }
 
@@ -256,6 +266,8 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         if let Ok(mut state) = self.progress.state.lock() {
             state.fetched.insert(self.number);
+            // With one that panics the others end; the reader fetches by itself what is left, and then meets the panic.
+            state.has_ended |= std::thread::panicking();
         }
         self.progress.changed.notify_all();
     }

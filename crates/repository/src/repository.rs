@@ -1,6 +1,7 @@
 //! The pair of engines a store consists of, and the settings it was made with.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use catalog::{LocalCatalog, Names};
@@ -11,7 +12,6 @@ use crate::blocks::BlockCache;
 use crate::catalog_lock::CatalogLock;
 use crate::checked_runs::CheckedRuns;
 use crate::lease::Lease;
-use crate::read_ahead::ActiveReaders;
 use crate::reserve::{Reserve, SharedReserve};
 use crate::{Error, Result};
 
@@ -40,7 +40,8 @@ pub struct Repository {
     pub(crate) lease: Lease,
     pub(crate) cache: BlockCache,
     pub(crate) checked_runs: CheckedRuns,
-    pub(crate) readers_ahead: ActiveReaders,
+    /// How many read ahead just now.
+    pub(crate) readers_ahead: AtomicU64,
     /// Why nothing may be written by this catalog; only in a store that was opened to be inspected.
     pub(crate) unsound: Option<String>,
     /// Keeps the catalog from being replaced. Behind the lease, which ends in the catalog.
@@ -68,7 +69,7 @@ impl Repository {
             lease,
             cache: BlockCache::default(),
             checked_runs: CheckedRuns::default(),
-            readers_ahead: ActiveReaders::default(),
+            readers_ahead: AtomicU64::new(0),
             unsound: None,
             catalog_lock: None,
             shared_reserve: None,

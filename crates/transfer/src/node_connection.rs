@@ -38,6 +38,8 @@ pub(crate) const LAST_HANDSHAKE_NUMBER: u64 = 2;
 pub(crate) const STOPPED: Duration = Duration::from_secs(1);
 /// Most bytes received before other connections have their turn.
 const TURN_BYTES: usize = 4 << 20;
+/// What arrives at once and is longer holds more than heartbeats.
+const MAX_HEARTBEAT_BYTES: usize = 4 << 10;
 /// How far a frame that has begun may fall behind its pace.
 const FRAME_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -296,6 +298,10 @@ impl NodeConnection {
                 now = Instant::now();
             }
             self.liveness.hear(now);
+            if bytes > MAX_HEARTBEAT_BYTES {
+                // An answer is on its way, however slow the link is; that it comes at all is the pace's to see to.
+                self.liveness.work(now);
+            }
         }
         self.turn_bytes = 0;
         Ok(None)

@@ -12,13 +12,13 @@ use catalog::FileEntry;
 use format::FileKind;
 use repository::Repository;
 
-use super::Options;
 use super::attributes::{LeftOut, inherits_acl};
 use super::destination::{Destination, explained};
 use super::file::{self, Draft, FailureSide};
 use super::listing::Unit;
 use super::report::{Fault, Report};
 use super::sink::Sink;
+use super::{Options, Range};
 use crate::failure::is_of_an_absent_node;
 use crate::shown;
 
@@ -76,7 +76,10 @@ impl<'a> Worker<'a> {
                 return Ok(());
             }
         };
-        self.repository.fetch_ahead(unit.files.iter().map(|(_, entry)| entry));
+        if self.options.range == Range::WHOLE {
+            let entries = unit.files.iter().map(|(_, entry)| entry);
+            self.repository.fetch_ahead(entries, || !self.report.interruption.has_come());
+        }
         let inherits_acl = inherits_acl(&opened);
         let directory = Directory { opened, path, inherits_acl };
         unit.files.iter().try_for_each(|(name, entry)| self.name(&directory, name, entry))

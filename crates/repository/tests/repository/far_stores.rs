@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use catalog::{FileEntry, Names, Purpose};
-use format::{Attributes, Block, Change, Fingerprint, Run, SegmentEntry, VersionRecord};
+use format::{Attributes, Block, Change, ChunkerKind, Fingerprint, Run, SegmentEntry, VersionRecord};
 use random::Random;
 use repository::{Lease, Packer, Piece, Repository};
 use store::{Answer, ClaimOwner, SegmentStore, StoredBlock};
@@ -210,13 +210,26 @@ fn neighbours_that_are_fetched_ahead_are_read_without_a_question() {
     }
     let (far, client) = far_client(&world, &node, 0);
     let entries: Vec<_> = files.iter().map(|(name, _)| entry(&client, name)).collect();
-    client.fetch_ahead(entries.iter());
+    client.fetch_ahead(entries.iter(), || true);
     let answers = far.answers.load(Ordering::SeqCst);
     assert!(answers <= 4, "{answers} answers for 192 KB");
     for (name, bytes) in &files {
         assert!(content(&client, name) == *bytes, "{name}");
     }
     assert_eq!((far.lists.load(Ordering::SeqCst), far.answers.load(Ordering::SeqCst)), (0, answers));
+}
+
+#[test]
+fn segments_longer_than_a_stretch_are_fetched_once() {
+    let mut world = World::new();
+    world.settings.chunker = ChunkerKind::File;
+    let node = world.process();
+    let plain = Random::new(8).bytes(30 << 20);
+    put(&node, "a", &plain);
+    let (far, client) = far_client(&world, &node, 0);
+    assert!(content(&client, "a") == plain);
+    let answers = far.answers.load(Ordering::SeqCst);
+    assert!(answers <= 2, "{answers} answers for one segment");
 }
 
 #[test]

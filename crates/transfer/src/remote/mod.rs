@@ -205,7 +205,9 @@ impl Remote {
         payload: &[&[u8]],
         admit: impl Fn(u64) -> Result<()>,
     ) -> Result<(Reply, Vec<u8>)> {
-        let _turn = self.turn();
+        // A lease does not wait for content that is under way.
+        let is_for_a_lease = matches!(request, Request::Renew { .. } | Request::End { .. });
+        let _turn = (!is_for_a_lease).then(|| self.turn());
         self.converse(request, payload, admit).map(|answer| (answer.reply, answer.payload))
     }
 
