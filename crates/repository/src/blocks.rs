@@ -69,11 +69,14 @@ pub(crate) struct BlockCache {
     inner: Mutex<Inner>,
 }
 
+/// The container and the number of a segment.
+type Place = (ContainerId, u32);
+
 #[derive(Default)]
 struct Inner {
     /// By first place of a label: how many segments, the block, and the index in it where the label begins.
-    labels: BTreeMap<(ContainerId, u32), (u32, Arc<DecodedBlock>, usize)>,
-    order: VecDeque<(Vec<(ContainerId, u32)>, Arc<DecodedBlock>)>,
+    labels: BTreeMap<Place, (u32, Arc<DecodedBlock>, usize)>,
+    order: VecDeque<(Vec<Place>, Arc<DecodedBlock>)>,
     bytes: usize,
 }
 
