@@ -13,13 +13,7 @@
 
 int main(int argc, char **argv) {
     int rank, ranks;
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (argc != 5) {
-        if (rank == 0) fprintf(stderr, "usage: fresh FILE MEGABYTES_PER_RANK PIECE_KILOBYTES SEED\n");
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
+    begin(argc, argv, 4, "fresh FILE MEGABYTES_PER_RANK PIECE_KILOBYTES SEED", &rank, &ranks);
     uint64_t piece = strtoull(argv[3], NULL, 0) << 10, seed = strtoull(argv[4], NULL, 0);
     uint64_t pieces = (strtoull(argv[2], NULL, 0) << 20) / piece, words = piece / sizeof(uint64_t);
     uint64_t *data = malloc(pieces * piece);

@@ -16,6 +16,16 @@ static void check(int code, const char *what) {
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
+/* Starts MPI; anything but `count` arguments ends the job with the usage. */
+static inline void begin(int argc, char **argv, int count, const char *usage, int *rank, int *ranks) {
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, rank);
+    MPI_Comm_size(MPI_COMM_WORLD, ranks);
+    if (argc == count + 1) return;
+    if (*rank == 0) fprintf(stderr, "usage: %s\n", usage);
+    MPI_Abort(MPI_COMM_WORLD, 2);
+}
+
 /* splitmix64 of the word's number in the file: such words neither compress nor repeat. */
 static uint64_t word(uint64_t seed, uint64_t number) {
     uint64_t x = (seed << 40) + number * 0x9e3779b97f4a7c15u;

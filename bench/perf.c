@@ -56,13 +56,7 @@ static double read_part(const struct part *of, uint64_t *data) {
 
 int main(int argc, char **argv) {
     int rank, ranks;
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (argc != 5) {
-        if (rank == 0) fprintf(stderr, "usage: perf FILE MEGABYTES_PER_RANK RANDOM_WORDS SEED\n");
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
+    begin(argc, argv, 4, "perf FILE MEGABYTES_PER_RANK RANDOM_WORDS SEED", &rank, &ranks);
     struct part mine = {.path = argv[1], .words = atoi(argv[2]) * WORDS_PER_MEGABYTE};
     uint64_t random_words = strtoull(argv[3], NULL, 0), seed = strtoull(argv[4], NULL, 0);
     uint64_t first = (uint64_t)rank * (uint64_t)mine.words, *written = memory(&mine), *read = memory(&mine);

@@ -153,8 +153,8 @@ impl FileReader<'_> {
         std::thread::scope(|scope| {
             let _ending = Ending(&progress);
             let fetch = || {
-                while let Some(turn) = progress.next(&self.repository.readers_ahead) {
-                    self.fetch(&stretch(turn.number), &range, || !progress.has_ended());
+                while let Some(fetching) = progress.next(&self.repository.readers_ahead) {
+                    self.fetch(&stretch(fetching.number), &range, || !progress.has_ended());
                 }
             };
             let threads = count.min(AHEAD_BYTES / STRETCH_BYTES);
@@ -226,7 +226,7 @@ impl Progress {
     }
 
     /// Returns the next to fetch, once that is not too far ahead.
-    fn next(&self, readers: &AtomicU64) -> Option<Turn<'_>> {
+    fn next(&self, readers: &AtomicU64) -> Option<Fetching<'_>> {
         let is_too_far = |state: &mut State| {
             let ahead_bytes = (state.next - state.reading) * STRETCH_BYTES;
             !state.has_ended && state.next < self.count && ahead_bytes >= share_bytes(readers)
@@ -235,9 +235,9 @@ impl Progress {
         let number = state.next;
         state.next += 1;
         let is_there = !state.has_ended && number < self.count;
-        // A turn that ends takes the lock.
+        // One that ends takes the lock.
         drop(state);
-        is_there.then(|| Turn { progress: self, number })
+        is_there.then(|| Fetching { progress: self, number })
     }
 
     /// From now on it is the one that is read.
@@ -257,12 +257,12 @@ impl Progress {
 }
 
 /// A stretch that is being fetched; its reader waits no longer than it lives.
-struct Turn<'a> {
+struct Fetching<'a> {
     progress: &'a Progress,
     number: u64,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Fetching<'_> {
     fn drop(&mut self) {
         if let Ok(mut state) = self.progress.state.lock() {
             state.fetched.insert(self.number);

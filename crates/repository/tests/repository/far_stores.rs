@@ -5,13 +5,13 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use catalog::{FileEntry, Names, Purpose};
-use format::{Attributes, Block, Change, ChunkerKind, Fingerprint, Run, SegmentEntry, VersionRecord};
+use format::{Block, ChunkerKind, Fingerprint, Run, SegmentEntry, VersionRecord};
 use random::Random;
 use repository::{Lease, Packer, Piece, Repository};
 use store::{Answer, ClaimOwner, SegmentStore, StoredBlock};
 
 use crate::damage::put;
-use crate::fixture::{CLAIM_OWNER, World, content, path, with_seeds};
+use crate::fixture::{CLAIM_OWNER, World, commit_packed, content, path, with_seeds};
 
 /// Counts questions. Those for blocks are answered once as many were under way at once as are wanted, or after a while.
 struct Far {
@@ -110,12 +110,9 @@ fn put_mixed(node: &Repository, random: &mut Random, name: &str, parts: u64) -> 
             }
         }
     }
-    packer.end(()).unwrap();
+    packer.end(name).unwrap();
     packer.flush().unwrap();
-    let packed = packer.take_finished().pop().unwrap();
-    let version = VersionRecord { root: packed.built.root, size: packed.built.length, content: packed.content };
-    let change = Change::Write { path: path(name), attributes: Attributes::default(), version, base: None };
-    node.commit(CLAIM_OWNER, vec![change], packed.built.references, Vec::new()).unwrap();
+    commit_packed(node, packer.take_finished());
     plain
 }
 
@@ -203,11 +200,7 @@ fn neighbours_that_are_fetched_ahead_are_read_without_a_question() {
         packer.end(name.clone()).unwrap();
     }
     packer.flush().unwrap();
-    for packed in packer.take_finished() {
-        let version = VersionRecord { root: packed.built.root, size: packed.built.length, content: packed.content };
-        let change = Change::Write { path: path(&packed.tag), attributes: Attributes::default(), version, base: None };
-        node.commit(CLAIM_OWNER, vec![change], packed.built.references, Vec::new()).unwrap();
-    }
+    commit_packed(&node, packer.take_finished());
     let (far, client) = far_client(&world, &node, 0);
     let entries: Vec<_> = files.iter().map(|(name, _)| entry(&client, name)).collect();
     client.fetch_ahead(entries.iter(), || true);

@@ -1,12 +1,12 @@
 //! Files put and read back, collected and verified, against a plain copy.
 
-use format::{Attributes, Change, VersionRecord};
+use format::Change;
 use random::Random;
 use repository::{Packer, Repository, collect, store_statistics, verify};
 use store::ClaimOwner;
 use store::files::Files;
 
-use crate::fixture::{CLAIM_OWNER, World, content, path, with_seeds};
+use crate::fixture::{CLAIM_OWNER, World, commit_packed, content, path, with_seeds};
 
 /// Stores files in one commit.
 pub fn put(repository: &Repository, files: &[(&str, &[u8])]) {
@@ -19,13 +19,7 @@ pub fn put(repository: &Repository, files: &[(&str, &[u8])]) {
     packer.flush().unwrap();
     let packed = packer.take_finished();
     assert_eq!(packed.len(), files.len());
-    let references = packed.iter().flat_map(|file| file.built.references.iter().copied()).collect();
-    let changes = packed.into_iter().map(|file| {
-        let size = file.built.length;
-        let version = VersionRecord { root: file.built.root, size, content: file.content };
-        Change::Write { path: path(&file.tag), attributes: Attributes::default(), version, base: None }
-    });
-    repository.commit(CLAIM_OWNER, changes.collect(), references, Vec::new()).unwrap();
+    commit_packed(repository, packed);
 }
 
 #[test]

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use catalog::{ContainerState, Join, LocalCatalog, MemoryCatalog, Names, PathSession, Purpose};
 use format::{
-    ContainerId, Fingerprint, HandleKey, LostSegment, SegmentAddress, SessionId, Settings, StoreId, StorePath,
+    Attributes, Change, ContainerId, Fingerprint, HandleKey, LostSegment, SegmentAddress, SessionId, Settings, StoreId,
+    StorePath, VersionRecord,
 };
-use repository::{Budget, Lease, LocalEngines, Repository, StripeOwner};
+use repository::{Budget, Lease, LocalEngines, Packed, Repository, StripeOwner};
 use store::files::{Files, Memory};
 use store::{ClaimOwner, LocalStore, Options, Registrar, SealedContainer};
 
@@ -161,6 +162,17 @@ pub fn path(text: &str) -> StorePath {
 pub fn owner(repository: &Arc<Repository>, session: SessionId, number: u32, incarnation: u64) -> StripeOwner {
     let budget = Arc::new(Budget::new(1 << 30));
     StripeOwner::take(repository.clone(), budget, session, number, incarnation, SEGMENT_BYTES).unwrap()
+}
+
+/// Gives files that were packed their names, in one commit.
+pub fn commit_packed<T: ToString>(repository: &Repository, packed: Vec<Packed<T>>) {
+    let references = packed.iter().flat_map(|file| file.built.references.iter().copied()).collect();
+    let changes = packed.into_iter().map(|file| {
+        let version = VersionRecord { root: file.built.root, size: file.built.length, content: file.content };
+        let path = path(&file.tag.to_string());
+        Change::Write { path, attributes: Attributes::default(), version, base: None }
+    });
+    repository.commit(CLAIM_OWNER, changes.collect(), references, Vec::new()).unwrap();
 }
 
 /// The content of the head of a path.

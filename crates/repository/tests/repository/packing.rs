@@ -5,12 +5,12 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use catalog::{Names, Purpose};
-use format::{Attributes, Block, Change, Fingerprint, Run, SegmentEntry, VersionRecord};
+use format::{Block, Fingerprint, Run, SegmentEntry};
 use random::Random;
 use repository::{BATCH_BYTES, BatchThreads, Lease, Packed, Packer, Repository, verify};
 use store::{Answer, ClaimOwner, SegmentStore, StoredBlock};
 
-use crate::fixture::{CLAIM_OWNER, World, content, path, with_seeds};
+use crate::fixture::{World, commit_packed, content, with_seeds};
 
 /// Packs each of the files but those that it gives up, by both threads as it comes.
 fn pack(repository: &Repository, random: &mut Random, files: &[Vec<u8>], given_up: &[bool]) -> Vec<Packed<usize>> {
@@ -34,15 +34,6 @@ fn pack(repository: &Repository, random: &mut Random, files: &[Vec<u8>], given_u
     })
 }
 
-fn commit(repository: &Repository, packed: Vec<Packed<usize>>) {
-    let references = packed.iter().flat_map(|file| file.built.references.iter().copied()).collect();
-    let changes = packed.into_iter().map(|file| {
-        let version = VersionRecord { root: file.built.root, size: file.built.length, content: file.content };
-        Change::Write { path: path(&file.tag.to_string()), attributes: Attributes::default(), version, base: None }
-    });
-    repository.commit(CLAIM_OWNER, changes.collect(), references, Vec::new()).unwrap();
-}
-
 #[test]
 fn files_whose_batches_are_stored_beside_come_back_in_order() {
     with_seeds(8, |seed| {
@@ -59,7 +50,7 @@ fn files_whose_batches_are_stored_beside_come_back_in_order() {
         let packed = pack(&process, &mut random, &files, &given_up);
         let kept: Vec<_> = (0..files.len()).filter(|&number| !given_up[number]).collect();
         assert_eq!(packed.iter().map(|file| file.tag).collect::<Vec<_>>(), kept);
-        commit(&process, packed);
+        commit_packed(&process, packed);
         for number in kept {
             assert!(content(&process, &number.to_string()) == files[number], "file {number}");
         }
@@ -86,7 +77,7 @@ fn a_dropped_packer_keeps_no_claims(batches: usize) {
     let begun = Instant::now();
     let packed = pack(&process, &mut Random::new(4), std::slice::from_ref(&bytes), &[false]);
     assert!(begun.elapsed() < Duration::from_secs(2), "it waited for claims for {:?}", begun.elapsed());
-    commit(&process, packed);
+    commit_packed(&process, packed);
     assert!(content(&process, "0") == bytes);
 }
 
@@ -165,6 +156,6 @@ fn batches_overtake_one_that_takes_long() {
     });
     let overtook = store.overtook.load(Ordering::SeqCst);
     assert!(overtook >= OTHERS, "{overtook} overtook it");
-    commit(&client, packed);
+    commit_packed(&client, packed);
     assert!(content(&node, "0") == bytes);
 }
