@@ -107,6 +107,31 @@ impl BlockCache {
         Ok(found)
     }
 
+    /// Keeps the blocks of the runs, as far as they are not kept, as long as they are wanted.
+    pub fn fetch(
+        &self,
+        store: &dyn SegmentStore,
+        kind: FingerprintKind,
+        runs: &[Run],
+        is_wanted: impl Fn() -> bool,
+    ) -> Result<()> {
+        let missing: Vec<_> = runs.iter().filter_map(|run| self.missing_of(*run)).collect();
+        let mut result = Ok(());
+        let mut keep = |blocks: Vec<StoredBlock>| {
+            result = blocks.into_iter().try_for_each(|mut placed| self.keep(&mut placed, kind).map(drop));
+            result.is_ok() && is_wanted()
+        };
+        store.get_each(&missing, &mut keep)?;
+        result
+    }
+
+    /// Returns the run from its first segment on that is not kept.
+    fn missing_of(&self, run: Run) -> Option<Run> {
+        let inner = self.inner.lock().expect("no panic holds it");
+        let kept = run.addresses().take_while(|address| inner.find(*address).is_some()).count() as u32;
+        (kept < run.count).then(|| Run { first: run.first + kept, count: run.count - kept, ..run })
+    }
+
     /// Returns fingerprint and length of each segment of the run, if all are kept.
     pub fn entries(&self, run: Run) -> Option<Vec<SegmentEntry>> {
         let inner = self.inner.lock().expect("no panic holds it");
@@ -136,15 +161,21 @@ impl BlockCache {
         found: &mut Vec<Segment>,
         first: u32,
     ) -> Result<()> {
-        let block = Arc::new(DecodedBlock::new(placed, kind)?);
+        let block = self.keep(placed, kind)?;
         for (index, address) in placed.addresses().enumerate() {
             let next = first + found.len() as u32;
             if address == SegmentAddress::new(wanted.container, next) && next < wanted.first + wanted.count {
                 found.push(Segment { block: block.clone(), index });
             }
         }
-        self.inner.lock().expect("no panic holds it").insert(placed, block);
         Ok(())
+    }
+
+    /// Decodes a block and keeps it.
+    fn keep(&self, placed: &mut StoredBlock, kind: FingerprintKind) -> Result<Arc<DecodedBlock>> {
+        let block = Arc::new(DecodedBlock::new(placed, kind)?);
+        self.inner.lock().expect("no panic holds it").insert(placed, block.clone());
+        Ok(block)
     }
 }
 

@@ -22,6 +22,9 @@ const STRETCH_BYTES: u64 = 4 << 20;
 /// Fetched ahead of all readers of long ranges together (bytes), but a stretch by each: half of what is kept decoded.
 const AHEAD_BYTES: u64 = 32 << 20;
 
+/// Over which little is fetched that nothing else is fetched beside: each connection begins slowly.
+const CONNECTIONS_OF_FEW: usize = 4;
+
 /// Segments of a joined run at most: as many of 8 KiB are a stretch.
 const MAX_SEGMENTS: u32 = (STRETCH_BYTES / (8 << 10)) as u32;
 /// Runs whose segments are longer than this are not fetched ahead (bytes): one would be fetched for several stretches.
@@ -70,14 +73,20 @@ impl Repository {
             // Whoever reads the file meets the error.
             let _ = self.runs_of_stretch(&self.version_reader(&head.record), &whole, &whole, &mut runs);
         }
-        self.fetch_runs(runs, is_wanted);
+        self.fetch_runs(runs, CONNECTIONS_OF_FEW, is_wanted);
     }
 
-    /// Blocks that were put over several connections at once lie in the order in which they came.
-    fn fetch_runs(&self, mut runs: Vec<Run>, is_wanted: impl Fn() -> bool + Sync) {
+    /// Fetches runs over so many connections, each of which brings one run after another without waiting in between. Blocks
+    /// that were put over several connections at once lie in the order in which they came.
+    fn fetch_runs(&self, mut runs: Vec<Run>, connections: usize, is_wanted: impl Fn() -> bool + Sync) {
         runs.sort_unstable_by_key(|run| (run.container, run.first));
         runs.dedup();
-        side_by_side(&joined(runs), |run| is_wanted().then(|| drop(self.segments(*run))));
+        let runs = joined(runs);
+        let shares: Vec<_> = runs.chunks(runs.len().div_ceil(connections).max(1)).collect();
+        side_by_side(&shares, |share| {
+            // Whoever reads meets the error.
+            is_wanted().then(|| self.cache.fetch(&*self.store, self.settings.fingerprint, share, &is_wanted).is_ok())
+        });
     }
 
     /// Adds the runs that bring a stretch of what is read, in order. One that began before the stretch came with what is
@@ -143,7 +152,7 @@ impl FileReader<'_> {
         let start = |number: u64| range.end.min(range.start.saturating_add(number.saturating_mul(STRETCH_BYTES)));
         let stretch = |number| start(number)..start(number + 1);
         if count == 1 {
-            self.fetch(&range, &range, || true);
+            self.fetch(&range, &range, CONNECTIONS_OF_FEW, || true);
             return self.pieces_in_order(range, &mut take);
         }
         // The pages that lead to all of them, once.
@@ -154,7 +163,7 @@ impl FileReader<'_> {
             let _ending = Ending(&progress);
             let fetch = || {
                 while let Some(fetching) = progress.next(&self.repository.readers_ahead) {
-                    self.fetch(&stretch(fetching.number), &range, || !progress.has_ended());
+                    self.fetch(&stretch(fetching.number), &range, 1, || !progress.has_ended());
                 }
             };
             let threads = count.min(AHEAD_BYTES / STRETCH_BYTES);
@@ -188,10 +197,10 @@ impl FileReader<'_> {
     }
 
     /// Whoever reads meets the error.
-    fn fetch(&self, stretch: &Range<u64>, read: &Range<u64>, is_wanted: impl Fn() -> bool + Sync) {
+    fn fetch(&self, stretch: &Range<u64>, read: &Range<u64>, connections: usize, is_wanted: impl Fn() -> bool + Sync) {
         let mut runs = Vec::new();
         let _ = self.repository.runs_of_stretch(self, stretch, read, &mut runs);
-        self.repository.fetch_runs(runs, is_wanted);
+        self.repository.fetch_runs(runs, connections, is_wanted);
     }
 }
 

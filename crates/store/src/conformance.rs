@@ -23,6 +23,7 @@ const MOMENT: Duration = Duration::from_millis(50);
 pub fn suite(make: impl Fn() -> Box<dyn SegmentStore>) {
     blocks_come_back_as_they_were_put(&*make());
     a_run_within_blocks_brings_the_blocks_it_touches(&*make());
+    runs_come_one_after_another_as_long_as_more_is_wanted(&*make());
     blocks_without_bytes_are_blocks(&*make());
     entries_tell_fingerprints_and_lengths(&*make());
     what_is_stored_is_had_and_what_is_not_is_to_be_sent(&*make());
@@ -112,6 +113,28 @@ fn a_run_within_blocks_brings_the_blocks_it_touches(store: &dyn SegmentStore) {
     let held: Vec<SegmentAddress> = found.iter().flat_map(|placed| placed.addresses()).collect();
     assert_eq!(found.len(), 3);
     assert!(run.addresses().all(|address| held.iter().filter(|held| **held == address).count() == 1));
+}
+
+fn runs_come_one_after_another_as_long_as_more_is_wanted(store: &dyn SegmentStore) {
+    let blocks: Vec<Block> = (0..6).map(|number| block(&[(number, 300)])).collect();
+    let runs: Vec<Run> = blocks.iter().map(|block| store.put(ALICE, block).unwrap()).collect();
+    let taken = |runs: &[Run], most: usize| {
+        let mut taken = Vec::new();
+        let ended = store.get_each(runs, &mut |found| {
+            taken.extend(found.into_iter().map(|placed| placed.block));
+            taken.len() < most
+        });
+        (taken, ended)
+    };
+    for most in [1, 2, 6, 7] {
+        let (found, ended) = taken(&runs, most);
+        assert!(ended.is_ok() && found == blocks[..most.min(6)], "{ended:?}");
+    }
+    let nowhere = Run { container: ContainerId(9_999), first: 0, count: 1 };
+    let (found, ended) = taken(&[runs[3], runs[1], nowhere, runs[2]], 6);
+    assert!(matches!(ended, Err(Error::NotFound { .. })), "{ended:?}");
+    assert_eq!(found, [blocks[3].clone(), blocks[1].clone()]);
+    assert_eq!(taken(&runs[..1], 2).0, blocks[..1], "the store goes on");
 }
 
 fn blocks_without_bytes_are_blocks(store: &dyn SegmentStore) {

@@ -114,6 +114,17 @@ pub trait SegmentStore: Send + Sync {
     /// Returns the encoded blocks that hold the run's segments, each once, in the order of the run.
     fn get(&self, run: Run) -> Result<Vec<StoredBlock>>;
 
+    /// Hands over what `get` returns for one run after another, as long as `take` wants more. A store whose answers take long
+    /// sends the next requests before it has the answer to the first. Ends at the first error.
+    fn get_each(&self, runs: &[Run], take: &mut dyn FnMut(Vec<StoredBlock>) -> bool) -> Result<()> {
+        for run in runs {
+            if !take(self.get(*run)?) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns fingerprint and length of each segment of the run, in order.
     fn entries(&self, run: Run) -> Result<Vec<SegmentEntry>>;
 

@@ -23,7 +23,7 @@ use self::outage::{Attempts, Outage};
 use self::pooled_connection::PooledConnection;
 use crate::handshake::ClientIdentity;
 use crate::message::{Reply, Request, StoreStatistics};
-use crate::{Credentials, Error, Result};
+use crate::{Credentials, Error, Result, rate_limit};
 
 pub use self::catalog::RemoteCatalog;
 pub use self::failures::{catalog_error, store_error};
@@ -193,6 +193,17 @@ impl Remote {
         self.picked(request, reply, pick)
     }
 
+    /// Sends requests one behind another over one connection, once, and hands over the answers as they come, as long as `take`
+    /// wants more. Ends at the first error.
+    fn obtain_each(&self, requests: &[Request], take: &mut dyn FnMut(Reply, Vec<u8>) -> Result<bool>) -> Result<()> {
+        self.shared.outage.check()?;
+        let _turn = self.turn();
+        let mut connection = self.connection(BULK_BYTES)?;
+        connection.ask_each(requests, take)?;
+        self.give_back(connection);
+        Ok(())
+    }
+
     fn picked<T>(&self, request: &Request, reply: Reply, pick: impl FnOnce(Reply) -> Option<T>) -> Result<T> {
         let kind = reply.kind();
         pick(reply).ok_or_else(|| self.misbehaved(format!("kind {kind:#x} answers {:#x}", request.kind())))
@@ -332,7 +343,8 @@ impl Remote {
     }
 
     fn turn(&self) -> BusySlot<'_> {
-        let most = if self.round_trip() < store::FAR { NEAR_CONNECTIONS } else { FAR_CONNECTIONS };
+        let far = || rate_limit::receiving_connections().clamp(NEAR_CONNECTIONS, FAR_CONNECTIONS);
+        let most = if self.round_trip() < store::FAR { NEAR_CONNECTIONS } else { far() };
         let waited = self.shared.turn_over.wait_while(self.pool(), |pool| pool.busy >= most);
         waited.unwrap_or_else(PoisonError::into_inner).busy += 1;
         BusySlot { remote: self }

@@ -51,7 +51,7 @@ pub(super) struct PooledConnection {
     is_broken: bool,
     /// How long an answer is under way: as connecting and the handshake took it.
     pub round_trip: Duration,
-    /// Of payloads of requests.
+    /// Of payloads of requests, and of answers to requests that were sent one behind another.
     pub carried_bytes: u64,
 }
 
@@ -138,6 +138,30 @@ impl PooledConnection {
         let answers = self.exchange_all(requests);
         self.is_broken |= answers.is_err();
         answers
+    }
+
+    /// Sends requests one behind another, and hands over their answers as long as `take` wants more. Where it wanted less than
+    /// all, and after any error, the connection is of no more use.
+    pub fn ask_each(
+        &mut self,
+        requests: &[Request],
+        take: &mut dyn FnMut(Reply, Vec<u8>) -> Result<bool>,
+    ) -> Result<()> {
+        let first = self.last_number + 1;
+        self.is_broken = true;
+        for request in requests {
+            self.last_number += 1;
+            self.node.push_lent(self.last_number, request, &[])?;
+        }
+        for (number, request) in (first..).zip(requests) {
+            let (reply, payload) = self.receive(number, request, &[])?;
+            self.carried_bytes += payload.len() as u64;
+            if !take(reply, payload)? {
+                return Ok(());
+            }
+        }
+        self.is_broken = false;
+        Ok(())
     }
 
     fn exchange(&mut self, request: &Request, payload: &[&[u8]]) -> Result<(Reply, Vec<u8>)> {

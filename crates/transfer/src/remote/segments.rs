@@ -161,6 +161,16 @@ impl SegmentStore for RemoteStore {
         self.fetch(run).map_err(|error| store_error(error, self.remote.address()))
     }
 
+    fn get_each(&self, runs: &[Run], take: &mut dyn FnMut(Vec<StoredBlock>) -> bool) -> Result<()> {
+        let runs = runs.iter().take_while(|run| run.is_possible());
+        let requests: Vec<_> = runs.map(|run| Request::Get { run: *run }).collect();
+        let each = self.remote.obtain_each(&requests, &mut |reply, payload| match reply {
+            Reply::Blocks { blocks } => self.unpack(blocks, payload).map(&mut *take),
+            _ => Err(self.remote.misbehaved("Get was not answered by Blocks".into())),
+        });
+        each.map_err(|error| store_error(error, self.remote.address()))
+    }
+
     fn entries(&self, run: Run) -> Result<Vec<SegmentEntry>> {
         possible(run)?;
         let entries = self.remote.obtain(&Request::Entries { run }, |reply| match reply {

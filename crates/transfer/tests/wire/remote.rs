@@ -149,7 +149,9 @@ fn many_threads_use_a_few_connections() {
             scope.spawn(|| (0..50).for_each(|_| assert!(catalog.entry(&path("a")).unwrap().is_none())));
         }
     });
-    assert!(fake.connected.load(Ordering::SeqCst) <= 4);
+    // On a busy machine the node may have seemed far.
+    let most = if remote.round_trip() < store::FAR { 4 } else { 16 };
+    assert!(fake.connected.load(Ordering::SeqCst) <= most);
 }
 
 #[test]
@@ -325,6 +327,34 @@ fn node_that_hangs_up() -> String {
         }
     });
     address
+}
+
+#[test]
+fn runs_are_asked_for_without_waiting_for_the_first() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let node = thread::spawn(move || {
+        let (stream, peer) = listener.accept().unwrap();
+        let connection = Connection::accepted(stream, peer).unwrap();
+        connection.receive().unwrap();
+        let welcome = Reply::Welcome { settings: Fake::settings().to_text(), incarnation: 1 };
+        connection.send(welcome.kind(), 1, &welcome.encode(), &[]).unwrap();
+        let asked: Vec<_> = (0..3).map(|_| connection.receive().unwrap().expect("a request")).collect();
+        let nothing = Reply::Blocks { blocks: Vec::new() };
+        for frame in asked {
+            connection.send(nothing.kind(), frame.header.request, &nothing.encode(), &[]).unwrap();
+        }
+    });
+    let store = RemoteStore::new(Remote::connect(&address, 1, "job", "").unwrap());
+    let runs = [1, 2, 3].map(|number| Run { container: ContainerId(number), first: 0, count: 1 });
+    let mut answers = 0;
+    let mut count = |_| {
+        answers += 1;
+        true
+    };
+    store.get_each(&runs, &mut count).unwrap();
+    assert_eq!(answers, 3);
+    node.join().unwrap();
 }
 
 #[test]
