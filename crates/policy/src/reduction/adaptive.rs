@@ -148,17 +148,21 @@ impl Adaptive {
         }
     }
 
-    /// While the node reduces, the link carries the program's bytes as they are. Reduced at the client they may not fill
-    /// it, so they show no more than a lower bound.
+    /// While the node reduces, the link carries the program's bytes as they are. Where the client's reducing takes most of the
+    /// time, what it leaves may not fill the link and shows no more than a lower bound.
     fn learn_link(&mut self) {
         if !self.since_move.is_enough() {
             return;
         }
         let carried = self.since_move.wire_rate();
         self.conditions.link_bytes_per_s = match self.end {
-            End::Node => carried,
-            End::Client => self.conditions.link_bytes_per_s.max(carried),
+            End::Client if self.is_limited_by_reducing() => self.conditions.link_bytes_per_s.max(carried),
+            _ => carried,
         };
+    }
+
+    fn is_limited_by_reducing(&self) -> bool {
+        self.since_move.program_rate() * self.conditions.reducing_seconds() > MIN_LIMITING_SHARE
     }
 
     fn review(&mut self, now: f64) {
@@ -204,8 +208,7 @@ impl Adaptive {
     }
 
     fn should_try_the_node(&self, now: f64) -> bool {
-        let reducing_share = self.since_move.program_rate() * self.conditions.reducing_seconds();
-        reducing_share > MIN_LIMITING_SHARE && now >= self.moved_at + TRIAL_INTERVAL_S
+        self.is_limited_by_reducing() && now >= self.moved_at + TRIAL_INTERVAL_S
     }
 
     fn go(&mut self, end: End, now: f64) {
@@ -274,7 +277,7 @@ mod tests {
     use super::*;
 
     /// A link, a machine and data, as a program meets them.
-    #[derive(Clone, Copy)]
+    #[derive(Clone, Copy, Debug)]
     struct World {
         link_bytes_per_s: f64,
         duplicate_share: f64,
@@ -334,6 +337,22 @@ mod tests {
         let (_, share) = write(&mut adaptive, &SLOW_AND_UNIQUE, now, 20.0);
         assert_eq!(adaptive.end(), End::Node);
         assert!(share < 0.2, "{share}");
+    }
+
+    #[test]
+    fn over_a_far_link_the_first_bytes_are_spared_too() {
+        // As it is assumed; the link is slower, and the ranks leave no core idle.
+        let far = Conditions { link_bytes_per_s: 60e6, node_cores: 2.0, node_clients: 2.0, ..Conditions::UNKNOWN };
+        for (data, at_client) in [
+            (World { duplicate_share: 1.0, ..SLOW_AND_UNIQUE }, 1.0),
+            (World { encoded_share: 0.2, ..SLOW_AND_UNIQUE }, 1.0),
+            // Half a second, and then one frame in a quarter of one.
+            (SLOW_AND_UNIQUE, 0.25),
+        ] {
+            let mut adaptive = Adaptive::new(Choice::Auto, far);
+            let (_, share) = write(&mut adaptive, &data, 0.0, 10.0);
+            assert!(share == at_client || at_client < 1.0 && share < at_client, "{share} of {data:?}");
+        }
     }
 
     #[test]

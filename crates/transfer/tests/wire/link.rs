@@ -47,11 +47,11 @@ fn measured(delay: Duration) -> (Link, usize) {
 
 #[test]
 fn a_far_link_is_assumed_after_one_exchange() {
-    assert_eq!(measured(Duration::from_millis(30)), (Link { bytes_per_s: 125e6, workers: 3 }, 1));
+    assert_eq!(measured(Duration::from_millis(30)), (Link { bytes_per_s: 60e6, workers: 3 }, 1));
 }
 
 #[test]
 fn a_near_link_is_measured() {
     let (link, asked) = measured(Duration::ZERO);
-    assert!(asked > 1 && link.bytes_per_s != 125e6 && link.workers == 3, "{link:?} after {asked}");
+    assert!(asked > 1 && link.bytes_per_s != 60e6 && link.workers == 3, "{link:?} after {asked}");
 }
