@@ -113,6 +113,10 @@ pub fn usage(error: clap::Error, options_from: Option<&Path>) -> ExitCode {
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        let _ = error.print();
+        return ExitCode::from(USAGE);
+    }
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let (first, _) = text.split_once("\n\n").unwrap_or((text, ""));

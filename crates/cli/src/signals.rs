@@ -7,10 +7,13 @@ use std::process::Command;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 const ENDING: [libc::c_int; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
 /// A file would become longer than this process may make one (`ulimit -f`).
 const LIMIT: libc::c_int = libc::SIGXFSZ;
+/// Work that is finished within this time after a signal needs no word about it.
+const SHORT: Duration = Duration::from_secs(1);
 
 /// Makes a write beyond the limit of file sizes fail with an error, which can be reported, instead of ending the
 /// process.
@@ -65,6 +68,11 @@ impl Interruption {
                 if !*is_heeded || noted.signal.swap(signal, Ordering::SeqCst) != 0 {
                     std::process::exit(128 + signal);
                 }
+                drop(is_heeded);
+                if let Some(another) = signals.wait_for(SHORT) {
+                    std::process::exit(128 + another.signal);
+                }
+                eprintln!("thalweg: interrupted; what is under way is finished first, interrupt again to end at once");
             }
         };
         std::thread::Builder::new().name("signals".into()).spawn(watch)?;
@@ -138,6 +146,24 @@ impl Signals {
             // Other signals may interrupt the waiting.
             if signal > 0 {
                 return ReceivedSignal { signal, was_sent: about.si_code <= 0 };
+            }
+        }
+    }
+
+    /// As [`Signals::wait`], for so long.
+    fn wait_for(&self, time: Duration) -> Option<ReceivedSignal> {
+        let until = Instant::now() + time;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let left = libc::timespec { tv_sec: left.as_secs() as _, tv_nsec: left.subsec_nanos() as _ };
+            // SAFETY: the set and the time are initialised, and `about` outlives the call.
+            let mut about: libc::siginfo_t = unsafe { std::mem::zeroed() };
+            let signal = unsafe { libc::sigtimedwait(&self.set, &mut about, &left) };
+            if signal > 0 {
+                return Some(ReceivedSignal { signal, was_sent: about.si_code <= 0 });
+            }
+            if Instant::now() >= until {
+                return None;
             }
         }
     }

@@ -104,10 +104,10 @@ impl Connection {
     }
 }
 
-/// Content that a client stored by itself, and names now.
+/// Content that a client stored by itself, and names now; a snapshot names its files' content again.
 fn written_bytes(change: &Change) -> u64 {
     match change {
-        Change::Write { version, .. } => version.size,
+        Change::Write { path, version, .. } if !repository::is_reserved(path) => version.size,
         _ => 0,
     }
 }

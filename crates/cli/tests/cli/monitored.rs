@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -46,8 +47,12 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 fn put(store: &Store, node: &Node, application: &str, name: &str) {
+    put_from(&store.path("data"), node, application, name);
+}
+
+fn put_from(from: &Path, node: &Node, application: &str, name: &str) {
     let address = format!("thalweg://{}::{name}", node.address);
-    let mut put = command(&["put".into(), store.path("data").into_os_string(), address.into()]);
+    let mut put = command(&["put".as_ref(), from.as_os_str(), address.as_ref()]);
     assert!(put.env("THALWEG_APPLICATION", application).status().unwrap().success());
 }
 
@@ -74,6 +79,12 @@ fn each_application_is_counted_while_it_puts_and_gets_through_a_node() {
     put(&store, &node, "genome \"x\"", "b");
     assert_eq!(count("written_bytes_total", r#"genome \"x\""#), size);
     assert!(count("stored_bytes_total", r#"genome \"x\""#) < size / 100.0, "the store has it already");
+
+    let tree = store.path("tree");
+    std::fs::create_dir(&tree).unwrap();
+    std::fs::write(tree.join("file"), &data).unwrap();
+    put_from(&tree, &node, "tree", "tree/");
+    assert_eq!(count("written_bytes_total", "tree"), size, "its snapshot names the same content again");
 
     let from = format!("thalweg://{}::a", node.address);
     run(&["get".into(), from.into(), store.path("back").into_os_string()]).expect(0);
