@@ -51,7 +51,10 @@ impl Location {
         let at = separator(bytes).ok_or_else(|| {
             let shown = shown::escaped(bytes);
             let example = if bytes.starts_with(address::SCHEME) { "thalweg://HOST:7420" } else { "/scratch/st" };
-            UsageError(format!("{shown}: not a place in a store; write STORE::PATH, as in `{example}::run1/out.dat`"))
+            let whole = if is_store(bytes) { format!(", or `{shown}::` for all of it") } else { String::new() };
+            UsageError(format!(
+                "{shown}: not a place in a store; write STORE::PATH, as in `{example}::run1/out.dat`{whole}"
+            ))
         })?;
         let (store, path) = (&bytes[..at], &bytes[at + 2..]);
         let store = StoreAddress::parse(store, NOTHING_BEFORE)?;

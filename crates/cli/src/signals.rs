@@ -9,6 +9,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::output::say;
+
 const ENDING: [libc::c_int; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
 /// A file would become longer than this process may make one (`ulimit -f`).
 const LIMIT: libc::c_int = libc::SIGXFSZ;
@@ -21,6 +23,8 @@ pub(crate) fn fail_beyond_file_limit() {
     // SAFETY: no handler is set.
     unsafe { libc::signal(LIMIT, libc::SIG_IGN) };
 }
+
+const STILL_BUSY: &str = "thalweg: interrupted; what is under way is finished first, interrupt again to end at once";
 
 /// Ends a process in good order, once it is ready for that.
 pub(crate) struct Ending {
@@ -72,7 +76,8 @@ impl Interruption {
                 if let Some(another) = signals.wait_for(SHORT) {
                     std::process::exit(128 + another.signal);
                 }
-                eprintln!("thalweg: interrupted; what is under way is finished first, interrupt again to end at once");
+                // Whoever reads it may have stopped reading: another signal is waited for meanwhile.
+                let _ = std::thread::Builder::new().spawn(|| say(STILL_BUSY));
             }
         };
         std::thread::Builder::new().name("signals".into()).spawn(watch)?;

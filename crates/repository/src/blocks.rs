@@ -12,6 +12,9 @@ use crate::Result;
 /// Decoded bytes the cache holds at most.
 const CACHE_BYTES: usize = 64 << 20;
 
+/// A block of 256 KiB has about so many segments of 8 KiB.
+const SEGMENTS_OF_A_BLOCK: u32 = 32;
+
 /// A decoded block: every segment's range in it, in order, and the fingerprint that it passed.
 pub(crate) struct DecodedBlock {
     raw: Vec<u8>,
@@ -107,22 +110,21 @@ impl BlockCache {
         Ok(found)
     }
 
-    /// Keeps the blocks of the runs, as far as they are not kept, as long as they are wanted.
-    pub fn fetch(
-        &self,
-        store: &dyn SegmentStore,
-        kind: FingerprintKind,
-        runs: &[Run],
-        is_wanted: impl Fn() -> bool,
-    ) -> Result<()> {
-        let missing: Vec<_> = runs.iter().filter_map(|run| self.missing_of(*run)).collect();
-        let mut result = Ok(());
-        let mut keep = |blocks: Vec<StoredBlock>| {
-            result = blocks.into_iter().try_for_each(|mut placed| self.keep(&mut placed, kind).map(drop));
-            result.is_ok() && is_wanted()
-        };
-        store.get_each(&missing, &mut keep)?;
-        result
+    /// Keeps the blocks of runs in order, as far as they are not kept, as long as they are wanted. Whoever reads meets the errors.
+    pub fn fetch(&self, store: &dyn SegmentStore, kind: FingerprintKind, runs: &[Run], is_wanted: impl Fn() -> bool) {
+        for with_neighbours in [false, true] {
+            let mut missing: Vec<_> = runs.iter().filter_map(|run| self.missing_of(*run)).collect();
+            if !with_neighbours {
+                drop_neighbours(&mut missing);
+            }
+            if missing.is_empty() || !is_wanted() {
+                return;
+            }
+            let _ = store.get_each(&missing, &mut |blocks| {
+                blocks.into_iter().for_each(|mut placed| drop(self.keep(&mut placed, kind)));
+                is_wanted()
+            });
+        }
     }
 
     /// Returns the run from its first segment on that is not kept.
@@ -177,6 +179,22 @@ impl BlockCache {
         self.inner.lock().expect("no panic holds it").insert(placed, block.clone());
         Ok(block)
     }
+}
+
+/// Leaves out the runs that begin where the block of one before may end: it would be fetched for each of them.
+fn drop_neighbours(runs: &mut Vec<Run>) {
+    let mut last: Option<Run> = None;
+    runs.retain(|run| {
+        let is_neighbour = |last: Run| {
+            let end = last.first.saturating_add(last.count).saturating_add(SEGMENTS_OF_A_BLOCK);
+            last.container == run.container && (last.first..end).contains(&run.first)
+        };
+        let is_apart = !last.is_some_and(is_neighbour);
+        if is_apart {
+            last = Some(*run);
+        }
+        is_apart
+    });
 }
 
 impl Inner {

@@ -83,10 +83,7 @@ impl Repository {
         runs.dedup();
         let runs = joined(runs);
         let shares: Vec<_> = runs.chunks(runs.len().div_ceil(connections).max(1)).collect();
-        side_by_side(&shares, |share| {
-            // Whoever reads meets the error.
-            is_wanted().then(|| self.cache.fetch(&*self.store, self.settings.fingerprint, share, &is_wanted).is_ok())
-        });
+        side_by_side(&shares, |share| self.cache.fetch(&*self.store, self.settings.fingerprint, share, &is_wanted));
     }
 
     /// Adds the runs that bring a stretch of what is read, in order. One that began before the stretch came with what is

@@ -114,11 +114,17 @@ pub trait SegmentStore: Send + Sync {
     /// Returns the encoded blocks that hold the run's segments, each once, in the order of the run.
     fn get(&self, run: Run) -> Result<Vec<StoredBlock>>;
 
-    /// Hands over what `get` returns for one run after another, as long as `take` wants more. A store whose answers take long
-    /// sends the next requests before it has the answer to the first. Ends at the first error.
+    /// Hands over what `get` returns for one run after another, as long as `take` wants more; runs that are missing or damaged
+    /// are left out. A store whose answers take long sends the next requests before it has the answer to the first. Ends at
+    /// any other error.
     fn get_each(&self, runs: &[Run], take: &mut dyn FnMut(Vec<StoredBlock>) -> bool) -> Result<()> {
         for run in runs {
-            if !take(self.get(*run)?) {
+            let is_enough = match self.get(*run) {
+                Ok(found) => !take(found),
+                Err(error) if error.is_damage() => false,
+                Err(error) => return Err(error),
+            };
+            if is_enough {
                 break;
             }
         }

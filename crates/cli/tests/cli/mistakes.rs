@@ -94,7 +94,6 @@ fn every_mistake_gets_one_line() {
         (&["init", "!", "--shared", ""], 2, "--shared"),
         (&["find", "@::", "--name", ""], 2, "--name"),
         (&["simulate", ""], 2, "a value is required"),
-        (&[], 2, ""),
     ];
     for (arguments, code, needle) in cases {
         let fill = |text: &&str| match text.chars().next() {
@@ -112,6 +111,13 @@ fn every_mistake_gets_one_line() {
         assert!(mistake.stderr.lines().count() <= lines, "{arguments:?}: {}", mistake.stderr);
         assert!(mistake.stdout.is_empty() || *code == 3, "{arguments:?}: {}", mistake.text());
     }
+}
+
+#[test]
+fn without_a_verb_all_verbs_are_listed() {
+    let nothing: [&str; 0] = [];
+    let shown = run(&nothing).expect(2);
+    assert!(shown.stdout.is_empty() && shown.stderr.contains("\n  put  ") && shown.stderr.contains("\n  node  "));
 }
 
 #[test]

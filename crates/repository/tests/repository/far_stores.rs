@@ -213,6 +213,24 @@ fn neighbours_that_are_fetched_ahead_are_read_without_a_question() {
 }
 
 #[test]
+fn segments_that_share_blocks_are_fetched_with_their_neighbours() {
+    let mut world = World::new();
+    world.settings.chunker = ChunkerKind::Fixed;
+    let node = world.process();
+    let (old, new) = (Random::new(11).bytes(2 << 20), Random::new(12).bytes(2 << 20));
+    put(&node, "old", &old);
+    // Every second segment is in one of the old file's blocks.
+    let of = |number: usize| if number.is_multiple_of(2) { &old } else { &new };
+    let mixed: Vec<u8> =
+        (0..256).flat_map(|number| of(number)[number << 13..(number + 1) << 13].iter().copied()).collect();
+    put(&node, "a", &mixed);
+    let (far, client) = far_client(&world, &node, 0);
+    assert!(content(&client, "a") == mixed);
+    let answers = far.answers.load(Ordering::SeqCst);
+    assert!(answers <= 32, "{answers} answers for some 12 blocks");
+}
+
+#[test]
 fn segments_longer_than_a_stretch_are_fetched_once() {
     let mut world = World::new();
     world.settings.chunker = ChunkerKind::File;

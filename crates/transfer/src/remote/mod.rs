@@ -193,14 +193,28 @@ impl Remote {
         self.picked(request, reply, pick)
     }
 
-    /// Sends requests one behind another over one connection, once, and hands over the answers as they come, as long as `take`
-    /// wants more. Ends at the first error.
+    /// Sends requests one behind another over one connection, and hands over the answers as they come, as long as `take` wants
+    /// more; what the node refuses is left out. When the connection breaks, what was not answered is asked for over another.
     fn obtain_each(&self, requests: &[Request], take: &mut dyn FnMut(Reply, Vec<u8>) -> Result<bool>) -> Result<()> {
-        self.shared.outage.check()?;
-        let _turn = self.turn();
-        let mut connection = self.connection(BULK_BYTES)?;
-        connection.ask_each(requests, take)?;
-        self.give_back(connection);
+        debug_assert!(requests.iter().all(may_repeat));
+        // Where little may be received, others do not wait until all of this has come.
+        let at_once = if rate_limit::receiving_connections() < FAR_CONNECTIONS { 1 } else { requests.len().max(1) };
+        for group in requests.chunks(at_once) {
+            let _turn = self.turn();
+            let (mut answered, mut is_wanted) = (0, true);
+            let ask = |connection: &mut PooledConnection| {
+                let left = &group[answered..];
+                connection.ask_each(left, &mut |reply| {
+                    answered += 1;
+                    is_wanted = reply.map_or(Ok(true), |(reply, payload)| take(reply, payload))?;
+                    Ok(is_wanted)
+                })
+            };
+            self.attempt(true, BULK_BYTES, ask, |_| Ok(()))?;
+            if !is_wanted {
+                break;
+            }
+        }
         Ok(())
     }
 
@@ -277,7 +291,7 @@ impl Remote {
         &self,
         may_repeat: bool,
         bytes: usize,
-        ask: impl Fn(&mut PooledConnection) -> Result<T>,
+        mut ask: impl FnMut(&mut PooledConnection) -> Result<T>,
         admit: impl Fn(u64) -> Result<()>,
     ) -> Result<(T, u64)> {
         self.shared.outage.check()?;

@@ -140,12 +140,12 @@ impl PooledConnection {
         answers
     }
 
-    /// Sends requests one behind another, and hands over their answers as long as `take` wants more. Where it wanted less than
-    /// all, and after any error, the connection is of no more use.
+    /// Sends requests one behind another, and hands over their answers, none for a request that failed, as long as `take` wants
+    /// more. Where it wanted less than all, and after any error, the connection is of no more use.
     pub fn ask_each(
         &mut self,
         requests: &[Request],
-        take: &mut dyn FnMut(Reply, Vec<u8>) -> Result<bool>,
+        take: &mut dyn FnMut(Option<(Reply, Vec<u8>)>) -> Result<bool>,
     ) -> Result<()> {
         let first = self.last_number + 1;
         self.is_broken = true;
@@ -154,9 +154,12 @@ impl PooledConnection {
             self.node.push_lent(self.last_number, request, &[])?;
         }
         for (number, request) in (first..).zip(requests) {
-            let (reply, payload) = self.receive(number, request, &[])?;
-            self.carried_bytes += payload.len() as u64;
-            if !take(reply, payload)? {
+            let answer = match self.receive(number, request, &[]) {
+                Err(Error::Failed(_)) => None,
+                answer => Some(answer?),
+            };
+            self.carried_bytes += answer.as_ref().map_or(0, |(_, payload)| payload.len() as u64);
+            if !take(answer)? {
                 return Ok(());
             }
         }

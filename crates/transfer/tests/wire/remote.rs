@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use catalog::{Commit, Names, Purpose};
 use format::{Change, ContainerId, Fingerprint, Run, SessionId, StorePath, VersionId};
 use store::{Answer, ClaimOwner, SegmentStore};
-use transfer::message::{Reply, Request};
-use transfer::{Connection, Error, Remote, RemoteCatalog, RemoteStore, Server};
+use transfer::message::{Failure, FailureKind, Reply, Request};
+use transfer::{Connection, Error, Frame, Remote, RemoteCatalog, RemoteStore, Server};
 
 use crate::fake::{Fake, block, file};
 
@@ -329,32 +329,46 @@ fn node_that_hangs_up() -> String {
     address
 }
 
-#[test]
-fn runs_are_asked_for_without_waiting_for_the_first() {
+/// Takes one connection after another: each receives so many requests, answers the first of them, and hangs up. Returns which
+/// containers were asked for over each.
+fn node_that_answers_some(connections: &'static [(usize, usize)]) -> (String, thread::JoinHandle<Vec<Vec<u64>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let node = thread::spawn(move || {
+    let serve = move |&(received, answered): &(usize, usize)| {
         let (stream, peer) = listener.accept().unwrap();
         let connection = Connection::accepted(stream, peer).unwrap();
         connection.receive().unwrap();
         let welcome = Reply::Welcome { settings: Fake::settings().to_text(), incarnation: 1 };
         connection.send(welcome.kind(), 1, &welcome.encode(), &[]).unwrap();
-        let asked: Vec<_> = (0..3).map(|_| connection.receive().unwrap().expect("a request")).collect();
-        let nothing = Reply::Blocks { blocks: Vec::new() };
-        for frame in asked {
-            connection.send(nothing.kind(), frame.header.request, &nothing.encode(), &[]).unwrap();
+        let asked: Vec<_> = (0..received).map(|_| connection.receive().unwrap().expect("a request")).collect();
+        let (nothing, refused) = (Reply::Blocks { blocks: Vec::new() }, Failure::new(FailureKind::NotFound, "gone"));
+        for (place, frame) in asked[..answered].iter().enumerate() {
+            let refused = Reply::Failed { failure: refused.clone() };
+            let reply = if place == 1 { &refused } else { &nothing };
+            connection.send(reply.kind(), frame.header.request, &reply.encode(), &[]).unwrap();
         }
-    });
+        let of = |frame: &Frame| match Request::decode(frame.header.kind, &frame.body).unwrap() {
+            Request::Get { run } => run.container.0,
+            other => panic!("{other:?}"),
+        };
+        asked.iter().map(of).collect()
+    };
+    (address, thread::spawn(move || connections.iter().map(serve).collect()))
+}
+
+#[test]
+fn runs_are_asked_for_at_once_and_those_unanswered_again_when_the_connection_breaks() {
+    let (address, node) = node_that_answers_some(&[(5, 3), (2, 2)]);
     let store = RemoteStore::new(Remote::connect(&address, 1, "job", "").unwrap());
-    let runs = [1, 2, 3].map(|number| Run { container: ContainerId(number), first: 0, count: 1 });
+    let runs = [1, 2, 3, 4, 5].map(|number| Run { container: ContainerId(number), first: 0, count: 1 });
     let mut answers = 0;
     let mut count = |_| {
         answers += 1;
         true
     };
     store.get_each(&runs, &mut count).unwrap();
-    assert_eq!(answers, 3);
-    node.join().unwrap();
+    assert_eq!(answers, 3, "the second of each connection was refused");
+    assert_eq!(node.join().unwrap(), [vec![1, 2, 3, 4, 5], vec![4, 5]]);
 }
 
 #[test]
