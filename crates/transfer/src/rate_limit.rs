@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 /// Slower than this, signs of life would be late behind data (bytes per second).
 pub const MIN_RATE: u64 = 64 << 10;
-/// A connection over which answers come gets this at least (bytes per second): a window opens again once a packet, on
-/// loopback of 64 KiB, has room, and a node waits 30 s for that.
-const MIN_CONNECTION_RATE: u64 = 16 << 10;
+/// Below this, a window that many connections shared would not be read in time: their peer gives them up after 30 s
+/// (bytes per second).
+const SLOW_RATE: u64 = 4 << 20;
 /// The capacity of a bucket.
 const BURST: Duration = Duration::from_millis(200);
 const MIN_STEP_BYTES: usize = 4 << 10;
@@ -53,10 +53,9 @@ pub(crate) fn pay_download(bytes: usize) -> Duration {
     DOWNLOAD.get().map_or(Duration::ZERO, |bucket| bucket.pay(bytes))
 }
 
-/// Over how many connections this process may receive at once such that each is read in time: a peer gives up one whose
-/// window stays shut.
-pub(crate) fn receiving_connections() -> usize {
-    DOWNLOAD.get().map_or(usize::MAX, |bucket| (bucket.rate / MIN_CONNECTION_RATE) as usize)
+/// Whether a user's limit is what answers wait for, and not the link.
+pub(crate) fn receives_slowly() -> bool {
+    DOWNLOAD.get().is_some_and(|bucket| bucket.rate < SLOW_RATE)
 }
 
 /// Those who ask pay in turn: each waits behind those before it.

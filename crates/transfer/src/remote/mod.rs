@@ -157,9 +157,10 @@ impl Remote {
         self.shared.incarnation
     }
 
-    /// Returns how long an answer is under way, as the first connection found it.
+    /// Returns how long an answer is under way, as the first connection found it; nothing where so little may be received that
+    /// all wait for that. To ask ahead then would only make others wait, and connections be read too seldom.
     pub fn round_trip(&self) -> Duration {
-        self.shared.round_trip
+        if rate_limit::receives_slowly() { Duration::ZERO } else { self.shared.round_trip }
     }
 
     pub fn address(&self) -> &str {
@@ -197,25 +198,16 @@ impl Remote {
     /// more; what the node refuses is left out. When the connection breaks, what was not answered is asked for over another.
     fn obtain_each(&self, requests: &[Request], take: &mut dyn FnMut(Reply, Vec<u8>) -> Result<bool>) -> Result<()> {
         debug_assert!(requests.iter().all(may_repeat));
-        // Where little may be received, others do not wait until all of this has come.
-        let at_once = if rate_limit::receiving_connections() < FAR_CONNECTIONS { 1 } else { requests.len().max(1) };
-        for group in requests.chunks(at_once) {
-            let _turn = self.turn();
-            let (mut answered, mut is_wanted) = (0, true);
-            let ask = |connection: &mut PooledConnection| {
-                let left = &group[answered..];
-                connection.ask_each(left, &mut |reply| {
-                    answered += 1;
-                    is_wanted = reply.map_or(Ok(true), |(reply, payload)| take(reply, payload))?;
-                    Ok(is_wanted)
-                })
-            };
-            self.attempt(true, BULK_BYTES, ask, |_| Ok(()))?;
-            if !is_wanted {
-                break;
-            }
-        }
-        Ok(())
+        let _turn = self.turn();
+        let mut answered = 0;
+        let ask = |connection: &mut PooledConnection| {
+            let left = &requests[answered..];
+            connection.ask_each(left, &mut |reply| {
+                answered += 1;
+                reply.map_or(Ok(true), |(reply, payload)| take(reply, payload))
+            })
+        };
+        self.attempt(true, BULK_BYTES, ask, |_| Ok(())).map(drop)
     }
 
     fn picked<T>(&self, request: &Request, reply: Reply, pick: impl FnOnce(Reply) -> Option<T>) -> Result<T> {
@@ -357,8 +349,7 @@ impl Remote {
     }
 
     fn turn(&self) -> BusySlot<'_> {
-        let far = || rate_limit::receiving_connections().clamp(NEAR_CONNECTIONS, FAR_CONNECTIONS);
-        let most = if self.round_trip() < store::FAR { NEAR_CONNECTIONS } else { far() };
+        let most = if self.round_trip() < store::FAR { NEAR_CONNECTIONS } else { FAR_CONNECTIONS };
         let waited = self.shared.turn_over.wait_while(self.pool(), |pool| pool.busy >= most);
         waited.unwrap_or_else(PoisonError::into_inner).busy += 1;
         BusySlot { remote: self }
