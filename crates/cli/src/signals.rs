@@ -16,6 +16,7 @@ const ENDING: [libc::c_int; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
 const LIMIT: libc::c_int = libc::SIGXFSZ;
 /// Work that is finished within this time after a signal needs no word about it.
 const SHORT: Duration = Duration::from_secs(1);
+const STILL_BUSY: &str = "thalweg: interrupted; what is under way is finished first, interrupt again to end at once";
 
 /// Makes a write beyond the limit of file sizes fail with an error, which can be reported, instead of ending the
 /// process.
@@ -23,8 +24,6 @@ pub(crate) fn fail_beyond_file_limit() {
     // SAFETY: no handler is set.
     unsafe { libc::signal(LIMIT, libc::SIG_IGN) };
 }
-
-const STILL_BUSY: &str = "thalweg: interrupted; what is under way is finished first, interrupt again to end at once";
 
 /// Ends a process in good order, once it is ready for that.
 pub(crate) struct Ending {
