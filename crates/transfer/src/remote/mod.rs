@@ -196,15 +196,19 @@ impl Remote {
 
     /// Sends requests one behind another over one connection, and hands over the answers as they come, as long as `take` wants
     /// more; what the node refuses is left out. When the connection breaks, what was not answered is asked for over another.
-    fn obtain_each(&self, requests: &[Request], take: &mut dyn FnMut(Reply, Vec<u8>) -> Result<bool>) -> Result<()> {
-        debug_assert!(requests.iter().all(may_repeat));
+    fn obtain_each(
+        &self,
+        requests: &[(Request, Arc<Vec<u8>>)],
+        take: &mut dyn FnMut(Reply, Vec<u8>) -> Result<bool>,
+    ) -> Result<()> {
+        debug_assert!(requests.iter().all(|(request, _)| may_repeat(request)));
         let _turn = self.turn();
         let mut answered = 0;
         let ask = |connection: &mut PooledConnection| {
             let left = &requests[answered..];
-            connection.ask_each(left, &mut |reply| {
+            connection.ask_each(left, &mut |answer| {
                 answered += 1;
-                reply.map_or(Ok(true), |(reply, payload)| take(reply, payload))
+                answer.map_or(Ok(true), |(reply, payload)| take(reply, payload))
             })
         };
         self.attempt(true, BULK_BYTES, ask, |_| Ok(())).map(drop)

@@ -135,30 +135,35 @@ impl PooledConnection {
     /// Sends requests one behind another, and then takes their answers, all or an error. After any error some of the
     /// requests may have been carried out, and the connection is of no more use.
     pub fn ask_all(&mut self, requests: &[(Request, Arc<Vec<u8>>)]) -> Result<Vec<Reply>> {
-        let answers = self.exchange_all(requests);
-        self.is_broken |= answers.is_err();
-        answers
+        let mut replies = Vec::with_capacity(requests.len());
+        self.ask_each(requests, &mut |answer| {
+            replies.push(answer?.0);
+            Ok(true)
+        })?;
+        Ok(replies)
     }
 
-    /// Sends requests one behind another, and hands over their answers, none for a request that failed, as long as `take` wants
-    /// more. Where it wanted less than all, and after any error, the connection is of no more use.
+    /// Sends requests one behind another, and hands over their answers, or how they failed, as long as `take` wants more. Where it
+    /// wanted less than all, and after any error, the connection is of no more use.
     pub fn ask_each(
         &mut self,
-        requests: &[Request],
-        take: &mut dyn FnMut(Option<(Reply, Vec<u8>)>) -> Result<bool>,
+        requests: &[(Request, Arc<Vec<u8>>)],
+        take: &mut dyn FnMut(Result<(Reply, Vec<u8>)>) -> Result<bool>,
     ) -> Result<()> {
         let first = self.last_number + 1;
         self.is_broken = true;
-        for request in requests {
+        for (request, payload) in requests {
             self.last_number += 1;
-            self.node.push_lent(self.last_number, request, &[])?;
+            self.carried_bytes += payload.len() as u64;
+            self.node.push_shared(self.last_number, request, payload)?;
         }
-        for (number, request) in (first..).zip(requests) {
-            let answer = match self.receive(number, request, &[]) {
-                Err(Error::Failed(_)) => None,
-                answer => Some(answer?),
-            };
-            self.carried_bytes += answer.as_ref().map_or(0, |(_, payload)| payload.len() as u64);
+        for (number, (request, _)) in (first..).zip(requests) {
+            let answer = self.receive(number, request, &[]);
+            match &answer {
+                Ok((_, payload)) => self.carried_bytes += payload.len() as u64,
+                Err(Error::Failed(_)) => {}
+                Err(_) => return answer.map(drop),
+            }
             if !take(answer)? {
                 return Ok(());
             }
@@ -172,20 +177,6 @@ impl PooledConnection {
         self.carried_bytes += payload.iter().map(|piece| piece.len() as u64).sum::<u64>();
         self.node.push_lent(self.last_number, request, payload)?;
         self.receive(self.last_number, request, payload)
-    }
-
-    fn exchange_all(&mut self, requests: &[(Request, Arc<Vec<u8>>)]) -> Result<Vec<Reply>> {
-        let first = self.last_number + 1;
-        for (request, payload) in requests {
-            self.last_number += 1;
-            self.carried_bytes += payload.len() as u64;
-            self.node.push_shared(self.last_number, request, payload)?;
-        }
-        let answers = (first..).zip(requests).map(|(number, (request, _))| {
-            let (reply, _) = self.receive(number, request, &[])?;
-            Ok(reply)
-        });
-        answers.collect()
     }
 
     /// Waits for the answer to the request of this number, the oldest without one.

@@ -163,7 +163,7 @@ impl SegmentStore for RemoteStore {
 
     fn get_each(&self, runs: &[Run], take: &mut dyn FnMut(Vec<StoredBlock>) -> bool) -> Result<()> {
         let runs = runs.iter().filter(|run| run.is_possible());
-        let requests: Vec<_> = runs.map(|run| Request::Get { run: *run }).collect();
+        let requests: Vec<_> = runs.map(|run| (Request::Get { run: *run }, Arc::default())).collect();
         let each = self.remote.obtain_each(&requests, &mut |reply, payload| match reply {
             Reply::Blocks { blocks } => self.unpack(blocks, payload).map(&mut *take),
             _ => Err(self.remote.misbehaved("Get was not answered by Blocks".into())),
