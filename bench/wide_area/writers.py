@@ -17,7 +17,7 @@ from wide_area import link
 from wide_area.far_side import FarSide, NODE_PORT
 
 # More than the link carries while a job is watched.
-MEGABYTES = 768
+MEGABYTES = 1536
 PIECE_KILOBYTES = 1024
 BEGIN_TIMEOUT_S = 60
 END_TIMEOUT_S = 20
@@ -40,10 +40,12 @@ class Writers:
         job = mpi.launch("mpich", ranks, program, f"SD:/{seed}", MEGABYTES // ranks, PIECE_KILOBYTES, seed + 1)
         command = [find_thalweg(), "run", "-q", "--node", f"{link.FAR}:{NODE_PORT}", "--", *job]
         environment = environment | {"THALWEG_STREAMS": streams}
-        silent = {stream: subprocess.DEVNULL for stream in ("stdin", "stdout", "stderr")}
-        process = subprocess.Popen(command, env=environment, start_new_session=True, **silent)
+        said = self.scratch / f"writer-{seed}.log"
+        with open(said, "w") as into:
+            channels = {"stdin": subprocess.DEVNULL, "stdout": into, "stderr": into}
+            process = subprocess.Popen(command, env=environment, start_new_session=True, **channels)
         try:
-            yield Job(process, program.name)
+            yield Job(process, program.name, said)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGTERM)
@@ -51,15 +53,15 @@ class Writers:
 
 
 class Job:
-    def __init__(self, process, program):
-        self.process, self.program = process, program
+    def __init__(self, process, program, said):
+        self.process, self.program, self.said = process, program, said
 
     def wait_for_bytes(self):
         """Until a piece has arrived."""
         deadline = time.monotonic() + BEGIN_TIMEOUT_S
         while self.acknowledged_bytes() < PIECE_KILOBYTES << 10:
             if time.monotonic() > deadline or self.process.poll() is not None:
-                raise RuntimeError("the job does not write")
+                raise RuntimeError(f"the job does not write: {self.said.read_text()}")
             time.sleep(0.05)
 
     def watch(self, seconds):

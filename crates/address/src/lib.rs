@@ -9,4 +9,4 @@ mod opening;
 pub use address::{SCHEME, StoreAddress, scheme_of};
 pub use error::{Error, Result};
 pub use escaping::{escape_bytes, escaped};
-pub use opening::{CredentialFiles, connect, open_remote, open_store, open_store_with, possible_access};
+pub use opening::{CredentialFiles, connect, connect_with, open_remote, open_store, open_store_with, possible_access};

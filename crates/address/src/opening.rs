@@ -27,6 +27,11 @@ pub struct CredentialFiles {
 /// As [`open_store`], with these credentials for a node; a directory needs none.
 pub fn open_store_with(files: &CredentialFiles, store: &StoreAddress, access: Access) -> Result<Arc<Repository>> {
     let StoreAddress::Node(address) = store else { return open_store(store, access) };
+    open_remote(connect_with(files, address)?, access)
+}
+
+/// As [`connect`], with these credentials.
+pub fn connect_with(files: &CredentialFiles, address: &str) -> Result<Remote> {
     let mut credentials = Credentials::of_environment_for(address)?;
     if let Some(file) = &files.secret_file {
         credentials.secret = Some(read_secret(file)?);
@@ -36,7 +41,7 @@ pub fn open_store_with(files: &CredentialFiles, store: &StoreAddress, access: Ac
     }
     let application = application()?;
     let client = random_number()?;
-    open_remote(Remote::connect_with(credentials, address, client, "", &application)?, access)
+    Ok(Remote::connect_with(credentials, address, client, "", &application)?)
 }
 
 /// Returns this process's access to a store: a directory that may only be read is opened to read.

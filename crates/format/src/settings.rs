@@ -136,6 +136,9 @@ pub struct Settings {
     pub state: Option<String>,
     /// The id of the group that shares the store; without one it is its owner's alone.
     pub shared_gid: Option<u32>,
+    /// The store for which this one stands near its clients: it has content that is on its way there, and copies of
+    /// blocks from there, but no names.
+    pub upstream: Option<StoreId>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -150,6 +153,8 @@ struct File {
     state: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     shared_gid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upstream: Option<String>,
 }
 
 impl Settings {
@@ -163,6 +168,7 @@ impl Settings {
             codec: CodecChoice::Auto,
             state: None,
             shared_gid: None,
+            upstream: None,
         }
     }
 
@@ -192,6 +198,7 @@ impl Settings {
             codec: self.codec,
             state: self.state.clone(),
             shared_gid: self.shared_gid,
+            upstream: self.upstream.map(|id| id.to_string()),
         };
         toml::to_string(&file).expect("plain fields always serialise")
     }
@@ -218,6 +225,7 @@ impl Settings {
             codec: file.codec,
             state: file.state,
             shared_gid: file.shared_gid,
+            upstream: file.upstream.map(|id| id.parse()).transpose()?,
         };
         settings.check()?;
         Ok(settings)
@@ -234,6 +242,7 @@ mod tests {
         settings.codec = CodecChoice::Zstd(7);
         settings.state = Some("/local/state".into());
         settings.shared_gid = Some(1007);
+        settings.upstream = Some(StoreId([4; 16]));
         assert_eq!(Settings::from_text(&settings.to_text()).unwrap(), settings);
     }
 

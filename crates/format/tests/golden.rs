@@ -173,6 +173,7 @@ fn settings() -> Settings {
         codec: CodecChoice::Zstd(7),
         state: Some("/local/state".into()),
         shared_gid: None,
+        upstream: None,
     }
 }
 

@@ -8,9 +8,10 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use format::{Change, ContainerId, Entry, EntryKind, Page, Root, SegmentAddress, StorePath, VersionRecord};
+use format::{Change, ContainerId, Entry, EntryKind, Page, Root, Run, SegmentAddress, StorePath, VersionRecord};
 
 use crate::tree::child_of;
+use crate::upstream::is_near;
 use crate::{Error, Repository, Result};
 
 /// A root page that stands in the catalog is small (bytes).
@@ -45,6 +46,7 @@ impl Admission<'_> {
                 return Err(mismatch(format!("a root page of {} bytes does not stand in the catalog", bytes.len())));
             }
             Root::Inline(_) => {}
+            Root::Stored { address, .. } if self.is_upstream(address.container) => return Ok(()),
             Root::Stored { address, .. } => self.refer(address.container)?,
         }
         let page = self.repository.claimed_root_page(&version.root)?;
@@ -79,6 +81,12 @@ impl Admission<'_> {
     fn entry(&mut self, parent: &Page, entry: &Entry) -> Result<u64> {
         match &entry.kind {
             EntryKind::Zero | EntryKind::Hole => Ok(1),
+            EntryKind::Data { run: Run { container, .. }, .. }
+            | EntryKind::Page { address: SegmentAddress { container, .. }, .. }
+                if self.is_upstream(*container) =>
+            {
+                Ok(1)
+            }
             EntryKind::Data { run, skip, digest } => {
                 self.refer(run.container)?;
                 let segments = self.repository.claimed_entries(*run, digest)?;
@@ -99,6 +107,11 @@ impl Admission<'_> {
                 Ok(entries)
             }
         }
+    }
+
+    /// What lies in the far store it admits itself.
+    fn is_upstream(&self, container: ContainerId) -> bool {
+        self.repository.upstream.is_some() && !is_near(container)
     }
 
     fn refer(&mut self, container: ContainerId) -> Result<()> {

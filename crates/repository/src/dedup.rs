@@ -100,7 +100,7 @@ impl Repository {
         Ok(addresses)
     }
 
-    fn blocks<'a>(
+    pub(crate) fn blocks<'a>(
         &self,
         kind: BlockKind,
         segments: impl Iterator<Item = NewSegment<'a>>,

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use catalog::{ContainerRecord, ContainerState, LocalCatalog, Purpose, SqliteCatalog};
+use catalog::{ContainerRecord, ContainerState, IssuedNumbers, LocalCatalog, Purpose, SqliteCatalog};
 use format::{
-    CONTAINER_HEADER_BYTES, ContainerHeader, ContainerId, Fingerprint, LostSegment, SegmentAddress, SessionId, Settings,
+    CONTAINER_HEADER_BYTES, ContainerHeader, ContainerId, Fingerprint, LostSegment, SegmentAddress, SessionId,
+    Settings, StoreId,
 };
 use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
@@ -23,6 +24,7 @@ use crate::divergence::{newer_records, stray};
 use crate::lease::Lease;
 use crate::offline::offline_store;
 use crate::reserve::{self, Reserve, SharedReserve};
+use crate::upstream::FIRST_NEAR_CONTAINER;
 use crate::{Error, LocalEngines, Repository, Result};
 
 /// The purpose for which a store is opened.
@@ -77,7 +79,10 @@ fn fill_new(path: &Path, settings: &Settings, permissions: &Permissions) -> Resu
     let io = |source| Error::io(path.display(), source);
     permissions.create_root(path).map_err(io)?;
     let state = make_state_folder(path, settings)?;
-    new_catalog(path, settings, &state.join(CATALOG_FILE))?;
+    let catalog = new_catalog(path, settings, &state.join(CATALOG_FILE))?;
+    if settings.upstream.is_some() {
+        catalog.replay(&[], &[], &IssuedNumbers { container: FIRST_NEAR_CONTAINER - 1, ..IssuedNumbers::default() })?;
+    }
     Reserve::create(path, settings);
     write_settings(path, settings).map_err(io)
 }
@@ -173,6 +178,23 @@ pub fn read_settings(path: &Path) -> Result<Settings> {
 
 /// Opens the store at `path`; a session begins, and ends with the repository.
 pub fn open(path: &Path, access: Access) -> Result<Repository> {
+    match read_settings(path)?.upstream {
+        Some(upstream) if access != Access::Inspect => Err(has_no_names(path, upstream)),
+        _ => open_made(path, access),
+    }
+}
+
+fn has_no_names(path: &Path, upstream: StoreId) -> Error {
+    let why = format!(
+        "stands near its clients for the store {upstream}, which has the names; use that one, or the node that serves this \
+         one (`thalweg node {} --upstream ADDRESS`)",
+        path.display()
+    );
+    Error::Refused { path: path.display().to_string(), why }
+}
+
+/// As [`open`], whether or not the store has names.
+pub(crate) fn open_made(path: &Path, access: Access) -> Result<Repository> {
     let settings = read_settings(path)?;
     match open_with(path, settings.clone(), access) {
         // To read and to remove, which writers do as well, there is the reserve.

@@ -42,6 +42,7 @@ mod snapshot;
 mod statistics;
 mod tree;
 mod unneeded;
+mod upstream;
 mod verify;
 
 pub use batches::BatchThreads;
@@ -66,4 +67,5 @@ pub use snapshot::{
 };
 pub use statistics::{FileStatistics, StoreFigures, file_statistics, store_statistics};
 pub use tree::{Builder, BuiltManifest};
+pub use upstream::{Upstream, UpstreamFigures, open_near};
 pub use verify::{Damage, VerifyReport, verify};

@@ -44,6 +44,11 @@ pub struct RebuildReport {
 /// journal has lost.
 pub fn rebuild_catalog(path: &Path, force: bool) -> Result<RebuildReport> {
     let settings = read_settings(path)?;
+    if settings.upstream.is_some() {
+        let why = "has no names to be found again; remove it, and the node makes it again. What its sessions had synced and \
+                   not committed goes with it";
+        return Err(Error::Refused { path: path.display().to_string(), why: why.into() });
+    }
     check_writable(path, &settings)?;
     make_state_folder(path, &settings)?;
     let _alone = CatalogLock::take_alone(path, &settings)?;

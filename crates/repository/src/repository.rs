@@ -13,6 +13,7 @@ use crate::catalog_lock::CatalogLock;
 use crate::checked_runs::CheckedRuns;
 use crate::lease::Lease;
 use crate::reserve::{Reserve, SharedReserve};
+use crate::upstream::Upstream;
 use crate::{Error, Result};
 
 /// A store has a part of its own in each of no more containers before they are written.
@@ -37,6 +38,8 @@ pub struct Repository {
     /// The same engines when they are on this machine: sessions of paths, collection, verification and rebuilding need
     /// them.
     pub(crate) local: Option<LocalEngines>,
+    /// The far store whose names these are, where this one stands near its clients.
+    pub(crate) upstream: Option<Arc<Upstream>>,
     pub(crate) lease: Lease,
     pub(crate) cache: BlockCache,
     pub(crate) checked_runs: CheckedRuns,
@@ -66,6 +69,7 @@ impl Repository {
             store,
             catalog,
             local: None,
+            upstream: None,
             lease,
             cache: BlockCache::default(),
             checked_runs: CheckedRuns::default(),
@@ -130,6 +134,11 @@ impl Repository {
         self.local.as_ref().map_or(0, |local| local.store.counters().synced_bytes)
     }
 
+    /// Returns the far store that this one stands near to.
+    pub fn upstream(&self) -> Option<&Upstream> {
+        self.upstream.as_deref()
+    }
+
     pub fn store(&self) -> &dyn SegmentStore {
         &*self.store
     }
@@ -147,7 +156,8 @@ impl Repository {
         if self.lease.is_lost() {
             return Some("its lease ran out, and the store was collected meanwhile".into());
         }
-        self.local.as_ref().and_then(|local| local.store.failure()).map(str::to_owned)
+        let upstream = self.upstream.as_ref().and_then(|upstream| upstream.reopen_reason());
+        upstream.or_else(|| self.local.as_ref().and_then(|local| local.store.failure()).map(str::to_owned))
     }
 
     /// Returns why nothing can be read or written here any more, if there is a reason that reopening the store does not
@@ -164,6 +174,10 @@ impl Repository {
 
     /// Seals what is open and ends the lease; call it when done, so that nothing is left for others to tidy.
     pub fn close(&self) -> Result<()> {
+        if let Some(upstream) = &self.upstream {
+            upstream.stop();
+            upstream.far().close()?;
+        }
         if let Some(local) = &self.local {
             local.store.close()?;
         }

@@ -32,3 +32,5 @@ mod snapshots;
 mod stripe_owner_histories;
 #[path = "repository/stripe_sets.rs"]
 mod stripe_sets;
+#[path = "repository/upstream.rs"]
+mod upstream;

@@ -70,6 +70,7 @@ fn settings(arguments: &Arguments) -> anyhow::Result<Settings> {
         codec: arguments.codec,
         state,
         shared_gid: arguments.shared.as_deref().map(group_number).transpose()?,
+        upstream: None,
     };
     settings.check().map_err(|error| UsageError(error.to_string()))?;
     Ok(settings)

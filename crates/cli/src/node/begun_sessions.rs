@@ -48,6 +48,12 @@ impl BegunSessions {
         self.sessions().remove(&session);
     }
 
+    /// Whether none is left.
+    pub fn are_over(&self) -> bool {
+        let now = Instant::now();
+        self.sessions().values().all(|begun| begun.until <= now)
+    }
+
     fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Begun>> {
         self.sessions.lock().expect("no panic holds it")
     }

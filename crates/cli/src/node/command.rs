@@ -11,6 +11,7 @@ use format::Secret;
 use repository::Access;
 use transfer::{Server, TlsServer, read_secret, secret_of_environment};
 
+use super::upstream::{self, UpstreamArguments};
 use super::{Node, NodeOptions, NodeService, arenas, monitored, open_files, restart};
 use crate::failure::misuse;
 use crate::host_port;
@@ -25,7 +26,8 @@ use ::address::StoreAddress;
 #[derive(clap::Args, Debug)]
 #[command(
     after_help = "Examples:\n  thalweg node /scratch/st --listen 0.0.0.0:7420 --secret-file ~/.thalweg-secret\n  \
-                  thalweg node /scratch/st --share climate=4 --share genome=1    (shared 4:1 while both write)"
+                  thalweg node /scratch/st --share climate=4 --share genome=1    (shared 4:1 while both write)\n  \
+                  thalweg node /local/near --upstream thalweg://far:7420    (keeps what is read, sends on what is written)"
 )]
 pub struct Arguments {
     /// The store's directory
@@ -60,6 +62,8 @@ pub struct Arguments {
     /// any, nothing is shared)
     #[arg(long = "share", value_name = "NAME=WEIGHT", value_parser = weight)]
     weights: Vec<(String, u32)>,
+    #[command(flatten)]
+    upstream: UpstreamArguments,
     #[command(flatten)]
     log: LogArguments,
     /// Where browsers and Prometheus see what the node does: / (a live page), /metrics and /health. Anybody who reaches the
@@ -96,8 +100,13 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let max_connections = open_files::raise_limit();
     let secret = arguments.secret()?;
     let tls = arguments.tls()?;
-    let repository = Arc::new(arguments.retry(|| repository::open(&directory, Access::Write))?);
-    let node = Node::new(repository.clone(), random_number()?, arguments.options());
+    let upstream = arguments.upstream.connect()?;
+    let open = || match &upstream {
+        Some(far) => upstream::open(&directory, far),
+        None => Ok(repository::open(&directory, Access::Write)?),
+    };
+    let repository = Arc::new(arguments.retry(open)?);
+    let node = Node::new(repository.clone(), random_number()?, arguments.options(), upstream);
     let threads = node.start().context("starting the node's threads")?;
     let is_open = secret.is_none();
     let service = Arc::new(NodeService { node: node.clone(), secret, tls });
@@ -114,6 +123,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let watched = (node.clone(), server.clone());
     let watch = std::thread::Builder::new().name("watch".into()).spawn(move || restart::watch(&watched.0, &watched.1));
     let watch = watch.context("starting the node's threads")?;
+    let tidying = arguments.upstream.keep_within(&node, &directory).context("starting the node's threads")?;
     let accepting = server.spawn();
     ending.ready();
     ending.wait();
@@ -122,7 +132,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     server.stop();
     let _ = accepting.join();
     let checkpointed = node.stop();
-    threads.into_iter().chain([watch]).for_each(|thread| drop(thread.join()));
+    threads.into_iter().chain([watch]).chain(tidying).for_each(|thread| drop(thread.join()));
     drop(node);
     log::flush();
     checkpointed.and_then(|()| repository.close())?;

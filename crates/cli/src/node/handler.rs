@@ -450,6 +450,11 @@ impl Connection {
     }
 
     fn statistics(&self) -> Answer {
+        if let Some(far) = &self.node.upstream {
+            let statistics =
+                far.statistics().map_err(|error| store::Error::from(transfer::store_error(error, far.address())))?;
+            return plain(Reply::Statistics { statistics });
+        }
         let figures = repository::store_statistics(&self.node.repository).map_err(failure::of)?;
         plain(Reply::Statistics {
             statistics: StoreStatistics {

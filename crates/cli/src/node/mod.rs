@@ -31,6 +31,7 @@ mod sessions;
 mod shared_pointers;
 mod stripe_owners;
 mod traffic;
+mod upstream;
 mod work_queue;
 mod workers;
 
@@ -43,7 +44,7 @@ use format::{HandleKey, Secret, SessionId};
 use repository::{Budget, Repository};
 use store::ClaimOwner;
 use transfer::message::{Failure, Reply};
-use transfer::{ClientSender, Handler, Hello, Service, TlsServer};
+use transfer::{ClientSender, Handler, Hello, Remote, Service, TlsServer};
 
 use begun_sessions::BegunSessions;
 use clients::Clients;
@@ -84,6 +85,8 @@ pub struct NodeOptions {
 /// A running node.
 pub struct Node {
     pub(crate) repository: Arc<Repository>,
+    /// The node of the far store, where this one stands near its clients.
+    upstream: Option<Remote>,
     /// This process's number: whose stripe set is whose.
     incarnation: u64,
     options: NodeOptions,
@@ -113,9 +116,15 @@ pub struct Node {
 }
 
 impl Node {
-    pub fn new(repository: Arc<Repository>, incarnation: u64, options: NodeOptions) -> Arc<Self> {
+    pub fn new(
+        repository: Arc<Repository>,
+        incarnation: u64,
+        options: NodeOptions,
+        upstream: Option<Remote>,
+    ) -> Arc<Self> {
         Arc::new(Node {
             repository,
+            upstream,
             incarnation,
             budget: Arc::new(Budget::new(options.staging_bytes)),
             ingest: IngestScheduler::new(options.weights.clone()),

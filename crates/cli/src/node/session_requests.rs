@@ -58,10 +58,10 @@ impl Connection {
             let why = format!("{path}: the store keeps this directory for its snapshots");
             return Err(Failure::new(FailureKind::Refused, why));
         }
-        let catalog = self.node.catalog()?;
-        let entry = catalog.entry(&path)?;
+        let (catalog, names) = (self.node.catalog()?, self.node.repository.catalog());
+        let entry = names.entry(&path)?;
         check_kind(&path, entry.as_ref().map(|entry| entry.attributes.kind))?;
-        check_parents(catalog, &path)?;
+        check_parents(names, &path)?;
         let size = entry.as_ref().and_then(|entry| entry.head.as_ref()).map_or(0, |head| head.record.size);
         let exists = entry.is_some() || catalog.live_session(&path)?.is_some();
         if !exists && flags & CREATE == 0 {

@@ -1,0 +1,96 @@
+//! A node near its clients, for a store that is far (`--upstream`).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+use ::address::{CredentialFiles, StoreAddress, connect_with, open_remote};
+use format::StoreId;
+use repository::{Access, Repository, Upstream};
+use transfer::Remote;
+
+use super::{Node, maintenance};
+use crate::failure::misuse;
+use crate::location::store_of_argument;
+
+/// How often the near store's length is looked at.
+const CHECK_INTERVAL: Duration = Duration::from_secs(30);
+/// Of the disk, for the near store.
+const SHARE_OF_DISK: u64 = 4;
+
+#[derive(clap::Args, Debug)]
+pub(super) struct UpstreamArguments {
+    /// Stand near the clients of the far store that this node serves: STORE, made where there is none, keeps blocks that
+    /// were read, and holds what is written until it is there; names are the far store's
+    #[arg(long, value_name = "thalweg://HOST:PORT")]
+    upstream: Option<PathBuf>,
+    /// A file with the secret of the far node. Default: $THALWEG_SECRET_FILE
+    #[arg(long, value_name = "FILE", requires = "upstream")]
+    upstream_secret_file: Option<PathBuf>,
+    /// The authorities that vouch for the far node (PEM). Default: $THALWEG_TLS_CA
+    #[arg(long, value_name = "FILE", requires = "upstream")]
+    upstream_tls_ca: Option<PathBuf>,
+    /// Length of STORE (GiB) beyond which all goes that no unfinished session needs; default: a quarter of its disk
+    #[arg(long, value_name = "GIB", requires = "upstream", value_parser = clap::value_parser!(u64).range(1..=MAX_CACHE_GIB))]
+    cache_gib: Option<u64>,
+}
+
+/// An exbibyte.
+const MAX_CACHE_GIB: u64 = 1 << 30;
+
+impl UpstreamArguments {
+    /// Returns the far node, if one is named.
+    pub fn connect(&self) -> anyhow::Result<Option<Remote>> {
+        let Some(upstream) = &self.upstream else { return Ok(None) };
+        let StoreAddress::Node(address) = store_of_argument(Some(upstream.as_os_str()))? else {
+            misuse!("{}: --upstream takes a node's address, as in thalweg://far:7420", upstream.display());
+        };
+        let (secret_file, tls_ca) = (self.upstream_secret_file.clone(), self.upstream_tls_ca.clone());
+        Ok(Some(connect_with(&CredentialFiles { secret_file, tls_ca }, &address)?))
+    }
+
+    /// Starts the thread that keeps the near store within its length, where there is one.
+    pub fn keep_within(&self, node: &Arc<Node>, path: &Path) -> std::io::Result<Option<JoinHandle<()>>> {
+        if self.upstream.is_none() {
+            return Ok(None);
+        }
+        let (limit_bytes, node) = (self.limit_bytes(path), node.clone());
+        Builder::new().name("tidy".into()).spawn(move || tidy(&node, limit_bytes)).map(Some)
+    }
+
+    fn limit_bytes(&self, path: &Path) -> u64 {
+        let of_disk =
+            || rustix::fs::statvfs(path).map_or(u64::MAX, |disk| disk.f_blocks * disk.f_frsize / SHARE_OF_DISK);
+        self.cache_gib.map_or_else(of_disk, |gib| gib << 30)
+    }
+}
+
+pub(super) fn open(directory: &Path, far: &Remote) -> anyhow::Result<Repository> {
+    let far = open_remote(far.clone(), Access::Write)?;
+    Ok(repository::open_near(directory, far, StoreId(transfer::random_bytes()?))?)
+}
+
+fn tidy(node: &Node, limit_bytes: u64) {
+    let Some(upstream) = node.repository.upstream() else { return };
+    let mut looked = Instant::now();
+    while !node.is_stopping() {
+        std::thread::sleep(maintenance::TICK);
+        if looked.elapsed() >= CHECK_INTERVAL {
+            tidy_once(node, upstream, limit_bytes);
+            looked = Instant::now();
+        }
+    }
+}
+
+fn tidy_once(node: &Node, upstream: &Upstream, limit_bytes: u64) {
+    // What clients were told of the far store may be collected there once none of them is left.
+    if node.begun_sessions.are_over() && node.stripe_sets.all().is_empty() {
+        upstream.refresh();
+    }
+    match upstream.keep_within(limit_bytes) {
+        Ok(Some(collected)) => tracing::info!("collected the near store: {} bytes freed", collected.freed_bytes()),
+        Ok(None) => {}
+        Err(error) => tracing::warn!("collecting the near store: {error}"),
+    }
+}

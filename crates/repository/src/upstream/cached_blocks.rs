@@ -1,0 +1,108 @@
+//! Blocks of the far store that the near one has: those that came from there, and those that were sent there. Each lies in
+//! a near container like any other block; here is written which it is, for as long as the process lives.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use format::{BlockKind, ContainerId, FingerprintKind, Label, Run, SegmentAddress};
+use store::{ClaimOwner, SegmentStore, StoredBlock};
+
+/// Some 150 MB, for a TB in blocks of 256 KiB. Beyond, all is forgotten and fetched again.
+const MAX_BLOCKS: usize = 1 << 20;
+
+/// A far block in the near store.
+struct CachedBlock {
+    near: Run,
+    /// Its segments' far numbers.
+    labels: Vec<Label>,
+}
+
+/// By far container and first ordinal of each label: how many, and the block.
+type ByLabel = BTreeMap<(ContainerId, u32), (u32, Arc<CachedBlock>)>;
+
+pub(super) struct CachedBlocks {
+    near: Arc<dyn SegmentStore>,
+    fingerprint: FingerprintKind,
+    claim_owner: ClaimOwner,
+    labels: Mutex<ByLabel>,
+}
+
+impl CachedBlocks {
+    /// `claim_owner` must be its own; it claims nothing.
+    pub fn new(near: Arc<dyn SegmentStore>, fingerprint: FingerprintKind, claim_owner: ClaimOwner) -> Self {
+        CachedBlocks { near, fingerprint, claim_owner, labels: Mutex::default() }
+    }
+
+    /// Returns the block with the far segment, if it is here still.
+    pub fn get(&self, far: SegmentAddress) -> Option<StoredBlock> {
+        let cached = self.find(far)?;
+        let mut found = self.near.get(cached.near).unwrap_or_default();
+        // Collection may have taken the block, or left a part of it.
+        let is_it = |placed: &StoredBlock| placed.addresses().eq(cached.near.addresses());
+        match found.pop().filter(|placed| found.is_empty() && is_it(placed)) {
+            Some(placed) => Some(StoredBlock { labels: cached.labels.clone(), block: placed.block }),
+            None => {
+                self.forget(&cached);
+                None
+            }
+        }
+    }
+
+    pub fn holds(&self, far: SegmentAddress) -> bool {
+        self.find(far).is_some()
+    }
+
+    /// Returns the part of the run before the first segment that is here, which is not the run's own first.
+    pub fn missing_part(&self, run: Run) -> Run {
+        let labels = self.labels();
+        let end = run.first.saturating_add(run.count);
+        let next = labels.range((run.container, run.first + 1)..(run.container, end.max(run.first + 1))).next();
+        let count = next.map_or(run.count, |((_, first), _)| first - run.first);
+        Run { count, ..run }
+    }
+
+    /// Keeps a block that came, if it is what it says: other clients are answered with its segments from now on.
+    pub fn keep(&self, placed: &StoredBlock) {
+        // Another store's journal must never be taken for this one's.
+        let is_journal = placed.block.header.kind == BlockKind::Journal;
+        if is_journal || segment::decode_verified(&placed.block, self.fingerprint).is_err() {
+            return;
+        }
+        // Without room here it is only fetched again.
+        if let Ok(near) = self.near.put(self.claim_owner, &placed.block) {
+            self.note(near, placed.labels.clone());
+        }
+    }
+
+    /// Notes that a block of the near store is this one of the far store.
+    pub fn note(&self, near: Run, labels: Vec<Label>) {
+        let cached = Arc::new(CachedBlock { near, labels });
+        let mut by_label = self.labels();
+        if by_label.len() >= MAX_BLOCKS {
+            by_label.clear();
+        }
+        for label in &cached.labels {
+            by_label.insert((label.container, label.first), (label.count, cached.clone()));
+        }
+    }
+
+    fn find(&self, far: SegmentAddress) -> Option<Arc<CachedBlock>> {
+        let labels = self.labels();
+        let ((container, first), (count, cached)) = labels.range(..=(far.container, far.ordinal)).next_back()?;
+        (*container == far.container && far.ordinal - first < *count).then(|| cached.clone())
+    }
+
+    fn forget(&self, cached: &Arc<CachedBlock>) {
+        let mut labels = self.labels();
+        for label in &cached.labels {
+            let key = (label.container, label.first);
+            if labels.get(&key).is_some_and(|(_, found)| Arc::ptr_eq(found, cached)) {
+                labels.remove(&key);
+            }
+        }
+    }
+
+    fn labels(&self) -> MutexGuard<'_, ByLabel> {
+        self.labels.lock().expect("no panic holds it")
+    }
+}

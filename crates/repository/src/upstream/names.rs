@@ -1,0 +1,127 @@
+//! The names of a near store: those of the far one. Sessions are the near store's, and so is what they have checkpointed.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use catalog::{
+    Checkpoint, Commit, Committed, Error, FileEntry, LocalCatalog, Names, PathSession, Purpose, Result, Session,
+    Version,
+};
+use format::{Change, ContainerId, SessionId, StorePath};
+use store::ClaimOwner;
+
+use super::forwarder::Forwarder;
+use super::manifest::{self, Stores};
+use super::sent_segments::SentSegments;
+use crate::{LEASE_MS, Repository};
+
+pub(super) struct UpstreamNames {
+    pub near: Arc<dyn LocalCatalog>,
+    /// Reads segments of both stores.
+    pub reader: Repository,
+    pub far: Arc<Repository>,
+    pub forwarder: Arc<Forwarder>,
+    pub sent: Arc<SentSegments>,
+    /// The next claim owner at the far store.
+    pub claim_owners: AtomicU64,
+}
+
+impl UpstreamNames {
+    /// Sends what the changes name and the far store lacks, and commits them there.
+    fn commit_far(&self, commit: &Commit) -> crate::Result<Committed> {
+        self.forwarder.flush();
+        let claim_owner = ClaimOwner(self.claim_owners.fetch_add(1, Ordering::Relaxed));
+        // Before anything is asked that the commit rests on.
+        let epoch = self.far.lease().epoch();
+        let (mut changes, mut references) = (commit.changes.clone(), BTreeSet::new());
+        let sent = changes.iter_mut().try_for_each(|change| self.send(claim_owner, change, &mut references));
+        let committed = sent.and_then(|()| self.far.commit_since(epoch, claim_owner, changes, references, Vec::new()));
+        self.far.store().release(claim_owner);
+        committed.inspect_err(|error| self.forwarder.note_failure(error))
+    }
+
+    fn send(
+        &self,
+        claim_owner: ClaimOwner,
+        change: &mut Change,
+        references: &mut BTreeSet<ContainerId>,
+    ) -> crate::Result<()> {
+        let Change::Write { version, .. } = change else { return Ok(()) };
+        let stores = Stores { near: &self.reader, far: &self.far, sent: &self.sent };
+        let (root, referred) = manifest::send(stores, claim_owner, &version.root)?;
+        version.root = root;
+        references.extend(referred);
+        Ok(())
+    }
+}
+
+impl Names for UpstreamNames {
+    fn begin(&self, purpose: Purpose, lease_ms: u64) -> Result<Session> {
+        self.near.begin(purpose, lease_ms)
+    }
+
+    fn renew(&self, session: SessionId, lease_ms: u64, refresh: bool) -> Result<Session> {
+        self.near.renew(session, lease_ms, refresh)
+    }
+
+    fn end(&self, session: SessionId) -> Result<()> {
+        self.near.end(session)
+    }
+
+    /// The far store's transaction is the commit. That checkpoints go comes after it: where it fails, their session can be
+    /// recovered, to the same content.
+    fn commit(&self, commit: &Commit) -> Result<Committed> {
+        // Who stood still for longer than his lease commits nothing.
+        self.near.renew(commit.session, LEASE_MS, false)?;
+        let committed = self.commit_far(commit).map_err(as_catalog_error)?;
+        if !commit.checkpoints.is_empty() {
+            self.near.commit(&Commit { references: Vec::new(), changes: Vec::new(), ..commit.clone() })?;
+        }
+        Ok(committed)
+    }
+
+    fn entry(&self, path: &StorePath) -> Result<Option<FileEntry>> {
+        self.far.catalog().entry(path)
+    }
+
+    fn list(
+        &self,
+        directory: &StorePath,
+        recursive: bool,
+        after: Option<&StorePath>,
+        limit: usize,
+    ) -> Result<Vec<(StorePath, FileEntry)>> {
+        self.far.catalog().list(directory, recursive, after, limit)
+    }
+
+    fn versions_after(&self, path: &StorePath, after: u64, limit: usize) -> Result<Vec<Version>> {
+        self.far.catalog().versions_after(path, after, limit)
+    }
+
+    fn lease_left_ms(&self, session: SessionId) -> Result<Option<u64>> {
+        self.near.lease_left_ms(session)
+    }
+
+    fn path_sessions_after(&self, after: SessionId, limit: usize) -> Result<Vec<PathSession>> {
+        self.near.path_sessions_after(after, limit)
+    }
+
+    fn discard(&self, session: SessionId) -> Result<()> {
+        self.near.discard(session)
+    }
+
+    fn checkpoints_after(&self, session: SessionId, after: (u32, u64), limit: usize) -> Result<Vec<Checkpoint>> {
+        self.near.checkpoints_after(session, after, limit)
+    }
+}
+
+fn as_catalog_error(error: crate::Error) -> Error {
+    match error {
+        crate::Error::Catalog(error) => error,
+        crate::Error::Store(store::Error::Full { path }) => Error::Full { path },
+        crate::Error::Store(store::Error::Replaced { peer }) => Error::Replaced { peer },
+        crate::Error::Store(store::Error::Unavailable { peer, why }) => Error::Unavailable { peer, why },
+        other => Error::Unavailable { peer: "the store upstream".into(), why: other.to_string() },
+    }
+}

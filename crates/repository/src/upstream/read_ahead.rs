@@ -1,0 +1,105 @@
+//! Which segments of a far container are fetched before they are asked for: a file's lie mostly one behind another, and a
+//! client that takes the node for near asks for few at a time.
+
+use std::collections::VecDeque;
+
+use format::{ContainerId, Run};
+
+/// Containers that are read in order at a time, at most.
+const MAX_CONTAINERS: usize = 64;
+/// So near to the last request (segments) a request goes on from it: several threads of a client read one file.
+const SLACK: u32 = 2048;
+const FIRST_WINDOW: u32 = 512;
+/// 32 MiB in segments of 8 KiB.
+const MAX_WINDOW: u32 = 4096;
+
+/// A container that is being read.
+struct Reading {
+    container: ContainerId,
+    /// Where the requests have come to.
+    end: u32,
+    /// Fetched up to here.
+    ahead: u32,
+    window: u32,
+}
+
+#[derive(Default)]
+pub(super) struct ReadAhead {
+    /// The one used last is the last.
+    readings: VecDeque<Reading>,
+}
+
+impl ReadAhead {
+    /// Notes a request; returns what is to be fetched ahead of the next ones.
+    pub fn requested(&mut self, run: Run) -> Option<Run> {
+        let end = run.first.saturating_add(run.count);
+        let known = self.readings.iter().position(|reading| reading.container == run.container);
+        let mut reading = known.and_then(|at| self.readings.remove(at)).unwrap_or(Reading {
+            container: run.container,
+            end: run.first,
+            ahead: end,
+            window: 0,
+        });
+        let goes_on = run.first.abs_diff(reading.end) <= SLACK;
+        let is_first = known.is_none();
+        reading.window = match reading.window {
+            _ if !goes_on || is_first => 0,
+            0 => FIRST_WINDOW,
+            window => window.saturating_mul(2).min(MAX_WINDOW),
+        };
+        (reading.end, reading.ahead) = match goes_on {
+            true => (reading.end.max(end), reading.ahead.max(end)),
+            false => (end, end),
+        };
+        let wanted = reading.end.saturating_add(reading.window);
+        let due = wanted > reading.ahead && wanted - reading.ahead >= reading.window / 2 && reading.window > 0;
+        let next = due.then(|| Run { first: reading.ahead, count: wanted - reading.ahead, ..run });
+        reading.ahead = if due { wanted } else { reading.ahead };
+        self.readings.push_back(reading);
+        if self.readings.len() > MAX_CONTAINERS {
+            self.readings.pop_front();
+        }
+        next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(first: u32, count: u32) -> Run {
+        Run { container: ContainerId(1), first, count }
+    }
+
+    #[test]
+    fn a_container_read_in_order_is_fetched_once_and_further_each_time() {
+        let mut ahead = ReadAhead::default();
+        let (mut first, mut fetched_to) = (0, 64);
+        assert_eq!(ahead.requested(run(0, 64)), None);
+        for _ in 0..200 {
+            first += 64;
+            if let Some(next) = ahead.requested(run(first, 64)) {
+                assert_eq!(next.first, fetched_to.max(first + 64));
+                fetched_to = next.first + next.count;
+            }
+        }
+        assert!(fetched_to >= first + 64 + MAX_WINDOW / 2, "{fetched_to} at {first}");
+    }
+
+    #[test]
+    fn requests_here_and_there_fetch_nothing_ahead() {
+        let mut ahead = ReadAhead::default();
+        for at in [0, 100_000, 50_000, 200_000, 10_000] {
+            assert_eq!(ahead.requested(run(at, 8)), None);
+        }
+    }
+
+    #[test]
+    fn few_containers_are_remembered() {
+        let mut ahead = ReadAhead::default();
+        for container in 0..1000 {
+            ahead.requested(Run { container: ContainerId(container), ..run(0, 1) });
+        }
+        assert_eq!(ahead.readings.len(), MAX_CONTAINERS);
+    }
+}

@@ -1,0 +1,284 @@
+//! The segments of a near store, and those of the far one through it.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use format::{Block, BlockKind, Fingerprint, Run, SegmentAddress, SegmentEntry};
+use store::{Answer, ClaimOwner, Error, Lru, Result, SegmentStore, StoredBlock};
+
+use super::cached_blocks::CachedBlocks;
+use super::forwarder::Forwarder;
+use super::in_flight::InFlight;
+use super::is_near;
+use super::read_ahead::ReadAhead;
+
+/// Each fetches a run ahead over a connection of its own.
+const AHEAD_THREADS: usize = 8;
+/// Of such a run, some 4 MiB: the blocks at its ends come with the runs beside it, too.
+const AHEAD_SEGMENTS: u32 = 512;
+/// Runs that wait to be fetched ahead, at most: 256 MiB of content.
+const MAX_AHEAD_RUNS: usize = 64;
+/// The list of so short a run comes with its blocks, which are wanted next.
+const SHORT_RUN: u32 = 64;
+/// Memory for lists of longer ones (bytes).
+const LISTS_BYTES: usize = 16 << 20;
+
+pub(super) struct NearStore {
+    near: Arc<dyn SegmentStore>,
+    far: Arc<dyn SegmentStore>,
+    cached: Arc<CachedBlocks>,
+    /// Set before the first block is put.
+    forwarder: OnceLock<Arc<Forwarder>>,
+    in_flight: InFlight,
+    lists: Mutex<Lru<Run, Arc<Vec<SegmentEntry>>>>,
+    ahead: Mutex<Ahead>,
+    more: Condvar,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    fetched_bytes: AtomicU64,
+    cached_bytes: AtomicU64,
+}
+
+#[derive(Default)]
+struct Ahead {
+    policy: ReadAhead,
+    waiting: VecDeque<Run>,
+    is_stopped: bool,
+}
+
+impl NearStore {
+    /// Starts the threads that fetch ahead.
+    pub fn start(
+        near: Arc<dyn SegmentStore>,
+        far: Arc<dyn SegmentStore>,
+        cached: Arc<CachedBlocks>,
+    ) -> std::io::Result<Arc<Self>> {
+        let store = Arc::new(NearStore {
+            near,
+            far,
+            cached,
+            forwarder: OnceLock::new(),
+            in_flight: InFlight::default(),
+            lists: Mutex::new(Lru::new(LISTS_BYTES)),
+            ahead: Mutex::default(),
+            more: Condvar::new(),
+            threads: Mutex::default(),
+            fetched_bytes: AtomicU64::new(0),
+            cached_bytes: AtomicU64::new(0),
+        });
+        for number in 0..AHEAD_THREADS {
+            let shared = store.clone();
+            let thread = Builder::new().name(format!("fetch-{number}")).spawn(move || shared.fetch_ahead())?;
+            store.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+        }
+        Ok(store)
+    }
+
+    /// Has blocks of content sent on that are put from now on.
+    pub fn send_on(&self, forwarder: Arc<Forwarder>) {
+        let _ = self.forwarder.set(forwarder);
+    }
+
+    /// Returns the encoded bytes of far blocks that came, and that were here already.
+    pub fn figures(&self) -> (u64, u64) {
+        (self.fetched_bytes.load(Ordering::Relaxed), self.cached_bytes.load(Ordering::Relaxed))
+    }
+
+    pub fn stop(&self) {
+        self.ahead().is_stopped = true;
+        self.more.notify_all();
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        threads.into_iter().for_each(|thread| drop(thread.join()));
+    }
+
+    /// Returns the far blocks that hold the run's segments, from here or from there.
+    fn far_blocks(&self, run: Run) -> Result<Vec<StoredBlock>> {
+        self.plan_ahead(run);
+        let (mut found, mut rest) = (Vec::<StoredBlock>::new(), run);
+        while rest.count > 0 {
+            for placed in self.next_blocks(rest)? {
+                rest = behind(&placed, rest);
+                if found.last().is_none_or(|last| last.labels != placed.labels) {
+                    found.push(placed);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Returns a block or more, the first of which has the run's first segment.
+    fn next_blocks(&self, run: Run) -> Result<Vec<StoredBlock>> {
+        let first = SegmentAddress::new(run.container, run.first);
+        loop {
+            if let Some(placed) = self.cached.get(first) {
+                self.cached_bytes.fetch_add(placed.block.payload.len() as u64, Ordering::Relaxed);
+                return Ok(vec![placed]);
+            }
+            let missing = self.cached.missing_part(run);
+            let turn = self.in_flight.begin(missing);
+            if turn.is_none() && self.in_flight.wait(missing) {
+                continue;
+            }
+            let fetched = self.far.get(missing)?;
+            if !fetched.first().is_some_and(|placed| placed.addresses().any(|address| address == first)) {
+                return Err(Error::NotFound { what: format!("segment {first}") });
+            }
+            fetched.iter().for_each(|placed| self.keep(placed));
+            return Ok(fetched);
+        }
+    }
+
+    fn keep(&self, placed: &StoredBlock) {
+        self.fetched_bytes.fetch_add(placed.block.payload.len() as u64, Ordering::Relaxed);
+        self.cached.keep(placed);
+    }
+
+    /// Fetches runs that are not here and that nobody fetches, one behind another over one connection.
+    fn fetch_each(&self, runs: &[Run]) -> Result<()> {
+        let is_here = |run: &&Run| self.cached.holds(SegmentAddress::new(run.container, run.first));
+        let turns: Vec<_> = runs
+            .iter()
+            .filter(|run| !is_here(run))
+            .filter_map(|run| Some((*run, self.in_flight.begin(*run)?)))
+            .collect();
+        let missing: Vec<_> = turns.iter().map(|(run, _)| *run).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        self.far.get_each(&missing, &mut |blocks| {
+            blocks.iter().for_each(|placed| self.keep(placed));
+            true
+        })
+    }
+
+    fn plan_ahead(&self, run: Run) {
+        let mut ahead = self.ahead();
+        let Some(next) = ahead.policy.requested(run) else { return };
+        for first in (0..next.count).step_by(AHEAD_SEGMENTS as usize) {
+            if ahead.waiting.len() >= MAX_AHEAD_RUNS {
+                break;
+            }
+            let count = AHEAD_SEGMENTS.min(next.count - first);
+            ahead.waiting.push_back(Run { first: next.first + first, count, ..next });
+        }
+        self.more.notify_all();
+    }
+
+    fn fetch_ahead(&self) {
+        while let Some(run) = self.take_ahead() {
+            // Whoever reads meets the error.
+            if self.fetch_each(&[run]).is_err() {
+                self.ahead().waiting.clear();
+            }
+        }
+    }
+
+    fn take_ahead(&self) -> Option<Run> {
+        let idle = |ahead: &mut Ahead| ahead.waiting.is_empty() && !ahead.is_stopped;
+        let mut ahead = self.more.wait_while(self.ahead(), idle).unwrap_or_else(PoisonError::into_inner);
+        if ahead.is_stopped { None } else { ahead.waiting.pop_front() }
+    }
+
+    fn ahead(&self) -> MutexGuard<'_, Ahead> {
+        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn far_entries(&self, run: Run) -> Result<Vec<SegmentEntry>> {
+        if run.count <= SHORT_RUN {
+            return entries_of(&self.far_blocks(run)?, run);
+        }
+        let lists = || self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lists().get(run) {
+            return Ok(known.to_vec());
+        }
+        let entries = self.far.entries(run)?;
+        lists().insert(run, Arc::new(entries.clone()), std::mem::size_of_val(&entries[..]));
+        Ok(entries)
+    }
+}
+
+/// Returns what is left of a run behind the segments that the block has of its beginning.
+fn behind(placed: &StoredBlock, run: Run) -> Run {
+    let end = run.first + run.count;
+    let mut next = run.first;
+    for label in placed.labels.iter().filter(|label| label.container == run.container) {
+        if label.first <= next && next - label.first < label.count {
+            next = (label.first + label.count).min(end);
+        }
+    }
+    Run { first: next, count: end - next, ..run }
+}
+
+/// Returns the run's entries from the blocks that hold it.
+fn entries_of(blocks: &[StoredBlock], run: Run) -> Result<Vec<SegmentEntry>> {
+    let mut wanted = run.addresses().peekable();
+    let mut entries = Vec::with_capacity(run.count as usize);
+    for placed in blocks {
+        for (address, segment) in placed.addresses().zip(&placed.block.segments) {
+            if wanted.next_if_eq(&address).is_some() {
+                entries.push(*segment);
+            }
+        }
+    }
+    match wanted.next() {
+        Some(missing) => Err(Error::NotFound { what: format!("segment {missing}") }),
+        None => Ok(entries),
+    }
+}
+
+impl SegmentStore for NearStore {
+    fn missing(&self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
+        self.near.missing(claim_owner, fingerprints)
+    }
+
+    fn await_claims(&self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
+        self.near.await_claims(claim_owner, fingerprints)
+    }
+
+    fn put(&self, claim_owner: ClaimOwner, block: &Block) -> Result<Run> {
+        let run = self.near.put(claim_owner, block)?;
+        if let Some(forwarder) = self.forwarder.get().filter(|_| block.header.kind == BlockKind::Data) {
+            forwarder.push(run);
+        }
+        Ok(run)
+    }
+
+    fn round_trip(&self) -> Duration {
+        self.far.round_trip()
+    }
+
+    fn release(&self, claim_owner: ClaimOwner) {
+        self.near.release(claim_owner);
+    }
+
+    fn get(&self, run: Run) -> Result<Vec<StoredBlock>> {
+        if is_near(run.container) { self.near.get(run) } else { self.far_blocks(run) }
+    }
+
+    fn get_each(&self, runs: &[Run], take: &mut dyn FnMut(Vec<StoredBlock>) -> bool) -> Result<()> {
+        let far: Vec<_> = runs.iter().filter(|run| !is_near(run.container)).copied().collect();
+        // What fails is met again below.
+        let _ = self.fetch_each(&far);
+        for run in runs {
+            let is_enough = match self.get(*run) {
+                Ok(found) => !take(found),
+                Err(error) if error.is_damage() => false,
+                Err(error) => return Err(error),
+            };
+            if is_enough {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn entries(&self, run: Run) -> Result<Vec<SegmentEntry>> {
+        if is_near(run.container) { self.near.entries(run) } else { self.far_entries(run) }
+    }
+
+    fn make_durable(&self) -> Result<()> {
+        self.near.make_durable()
+    }
+}

@@ -1,0 +1,122 @@
+"""Nodes near their clients (`thalweg node --upstream`): what is written there is in the far store once it is committed, and
+what was read once does not travel again."""
+
+import time
+
+from stage import processes, trees
+from stage.building import MPIS, THALWEG
+from stage.link import Link
+from stage.registry import check, test
+from stage.steps import Steps
+from stage.store import Node, Store
+
+from .remote import tree
+
+MAX_DEATHS = 4
+
+
+class Far:
+    """A store, its node, and a counted link to it."""
+
+    def __init__(self, scene):
+        self.scene, self.store = scene, Store(scene)
+        self.node = self.store.start_node()
+        self.link = Link(scene, self.node.address)
+
+    def near_node(self, listen="127.0.0.1:0"):
+        options = ["--upstream", f"thalweg://{self.link.address}"]
+        return Node(self.scene, self.scene.folder / "near", options, listen=listen)
+
+
+@test(each=[(mpi, reduce) for mpi in MPIS for reduce in ("node", "client")], seconds=120)
+def what_a_job_writes_through_a_near_node_is_in_the_far_store(scene, which):
+    mpi, reduce = which
+    far = Far(scene)
+    near = far.near_node()
+    for name in ("steps", "again"):
+        steps = Steps(scene, mpi, name, 4)
+        scene.run(far.store.run_command(steps.command, [near], ["--reduce", reduce]))
+        steps.check_content(far.store.get(name, f"{name} from far"))
+        steps.check_content(far.store.through(near).get(name, f"{name} from near"))
+    check(far.store.through(near).sessions() == [], "a session was left open")
+    near.stop()
+    far.store.verify()
+
+
+@test
+def readers_of_one_file_fetch_it_over_the_link_once(scene):
+    far = Far(scene)
+    source, size = scene.folder / "source", 24 << 20
+    source.write_bytes(scene.dice.randbytes(size))
+    far.store.command("put", source, far.store.at("file"))
+    store = far.store.through(far.near_node())
+    fetched = [scene.folder / f"fetched {number}" for number in range(4)]
+    gets = [scene.start([THALWEG, "get", store.at("file"), name]) for name in fetched]
+    for get in gets:
+        scene.wait_for(get)
+        check(get.returncode == 0, f"get ended with {get.returncode}")
+    came = far.link.received_bytes
+    check(size < came < 1.1 * size, f"{came} bytes came over the link for {size} bytes")
+    store.get("file", "once more")
+    check(far.link.received_bytes - came < 0.01 * size, f"{far.link.received_bytes - came} bytes came again")
+    for name in [*fetched, scene.folder / "once more"]:
+        scene.run(["cmp", source, name])
+
+
+@test(seconds=120)
+def a_tree_through_a_near_node_is_the_far_stores(scene):
+    far, source = Far(scene), tree(scene)
+    store = far.store.through(far.near_node())
+    store.command("put", source, store.at())
+    check(store.listing() == far.store.listing(), "ls shows other things near")
+    trees.check_equal(source, far.store.get("source", "from far", "--privileged"))
+    trees.check_equal(source, store.get("source", "from near", "--privileged"))
+    before = far.store.stats()["stored_bytes"]
+    check(store.stats() == far.store.stats(), "stats shows other things near")
+    sent = far.link.sent_bytes
+    store.command("put", source, store.at())
+    check(far.store.stats()["stored_bytes"] < 1.01 * before, "a second put stored more than 1 %")
+    check(far.link.sent_bytes - sent < 0.1 * sent, "a second put sent content again")
+    store.command("mv", store.at("source/run"), store.at("source/ran"))
+    store.command("rm", "-r", store.at("source/empty"))
+    check("source/ran" in far.store.listing("source"), "mv is not seen in the far store")
+    check(len(store.json("snapshots", store.place)) == len(far.store.json("snapshots", far.store.place)), "snapshots differ")
+    far.store.verify()
+
+
+@test(each=["near", "far"], seconds=150)
+def a_node_on_either_side_dies_while_ranks_write(scene, which):
+    far = Far(scene)
+    near = far.near_node()
+    steps = Steps(scene, MPIS[0], "steps", 12, pause_ms=50, stay_ms=800)
+    job = scene.start(far.store.run_command(steps.command, [near]))
+    scene.until(lambda: steps.journal().opened, "the file's opening")
+    deaths = 0
+    while not steps.journal().closed and deaths < MAX_DEATHS:
+        time.sleep(scene.dice.uniform(0, 0.7))
+        dying = near if which == "near" else far.node
+        processes.kill(dying.process.pid)
+        dying.process.wait()
+        deaths += 1
+        if which == "near":
+            near = far.near_node(listen=near.address)
+        else:
+            far.node = Node(scene, far.store.folder, listen=far.node.address)
+    check(deaths > 0, "the job ended before its node died once")
+    scene.wait_for(job)
+    check(job.returncode == 0, f"the job ended with {job.returncode}")
+    steps.check_content(far.store.get("steps", "fetched"))
+    near.stop()
+    far.store.verify()
+
+
+@test
+def a_near_store_is_no_store_of_its_own(scene):
+    far = Far(scene)
+    far.near_node().stop()
+    near = scene.folder / "near"
+    far.store.command("ls", f"{near}::", code=1)
+    far.store.command("put", __file__, f"{near}::", code=1)
+    far.store.command("node", near, "--listen", "127.0.0.1:0", code=1)
+    far.store.command("node", far.store.folder, "--upstream", f"thalweg://{far.node.address}", code=1)
+    far.store.command("node", near, "--upstream", far.store.folder, code=2)
