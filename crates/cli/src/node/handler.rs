@@ -451,8 +451,7 @@ impl Connection {
 
     fn statistics(&self) -> Answer {
         if let Some(far) = &self.node.upstream {
-            let statistics =
-                far.statistics().map_err(|error| store::Error::from(transfer::store_error(error, far.address())))?;
+            let statistics = far.statistics().map_err(|error| transfer::store_error(error, far.address()))?;
             return plain(Reply::Statistics { statistics });
         }
         let figures = repository::store_statistics(&self.node.repository).map_err(failure::of)?;
