@@ -1,4 +1,5 @@
-/* hints.c — MPI_File_set_info and get_info. No hint changes what is stored; unknown ones are kept, as MPI asks.
+/* hints.c — MPI_File_set_info and get_info. No hint changes what is stored; unknown ones are kept, as MPI asks. One is
+ * followed: access_style (read_ahead.h).
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -7,6 +8,7 @@
 #include "agreement.h"
 #include "errors.h"
 #include "open_file.h"
+#include "read_ahead.h"
 #include "real.h"
 
 #include <stdio.h>
@@ -41,7 +43,9 @@ int begin_hints(MPI_Info *kept, MPI_Info given, const char *name) {
 int door_File_set_info(MPI_File handle, MPI_Info info) {
     struct open_file *file = find_file(handle);
     if (!file) return real.File_set_info(handle, info);
-    return raise_on(handle, agree(file->comm, merge_hints(file->info, info)));
+    int failed = agree(file->comm, merge_hints(file->info, info));
+    if (!failed) set_read_ahead(file);
+    return raise_on(handle, failed);
 }
 
 int door_File_get_info(MPI_File handle, MPI_Info *info) {

@@ -12,6 +12,7 @@
 #include "null_handle.h"
 #include "open_file.h"
 #include "prefix.h"
+#include "read_ahead.h"
 #include "real.h"
 #include "system_hints.h"
 
@@ -125,6 +126,7 @@ static int open_together(struct open_file *file, const char *name, MPI_Info info
     if (failed) return failed;
     failed = agree(file->comm, attach(file, &ticket));
     if (failed) undo_attach(file, &ticket);
+    else set_read_ahead(file);
     return failed;
 }
 

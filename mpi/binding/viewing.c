@@ -6,6 +6,7 @@
 #include "errors.h"
 #include "hints.h"
 #include "open_file.h"
+#include "read_ahead.h"
 #include "real.h"
 #include "seek.h"
 
@@ -42,6 +43,7 @@ int door_File_set_view(MPI_File handle, MPI_Offset displacement, MPI_Datatype et
     file->view = view;
     file->position = 0;
     set_shared_pointer(file, 0);
+    set_read_ahead(file);
     return MPI_SUCCESS;
 }
 

@@ -6,6 +6,7 @@
 #include "collectives.h"
 #include "errors.h"
 #include "open_file.h"
+#include "read_ahead.h"
 #include "real.h"
 
 static int flush(struct open_file *file) {
@@ -34,7 +35,9 @@ static int resize_together(struct open_file *file, MPI_Offset bytes, bool may_cu
     if (!failed) failed = agree(file->comm, flush(file));
     if (failed) return failed;
     if (file->rank == 0) failed = cut_or_extend(file, bytes, may_cut);
-    return agree(file->comm, failed);
+    failed = agree(file->comm, failed);
+    renew_read_ahead(file);
+    return failed;
 }
 
 int door_File_set_size(MPI_File handle, MPI_Offset bytes) {
@@ -74,12 +77,13 @@ int door_File_sync(MPI_File handle) {
     return file ? raise_on(handle, sync_together(file)) : real.File_sync(handle);
 }
 
-/* Writes before atomic mode must be seen by atomic reads of others. */
+/* Writes before atomic mode must be seen by atomic reads of others, and those in it by reads after it. */
 int door_File_set_atomicity(MPI_File handle, int flag) {
     struct open_file *file = find_file(handle);
     if (!file) return real.File_set_atomicity(handle, flag);
     int failed = agree_on_value(file->comm, flush(file), !!flag, "the atomicity");
     if (!failed) file->atomic = flag;
+    renew_read_ahead(file);
     return raise_on(handle, failed);
 }
 

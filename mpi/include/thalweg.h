@@ -74,8 +74,13 @@ int thalweg_detach(thalweg_file *file, int last_of);
 int thalweg_write(thalweg_file *file, const thalweg_piece *pieces, size_t count);
 
 /* Reads the pieces, in order. *got is how many bytes were there: the first *got bytes of the pieces taken together
- * are filled; fewer than asked for means the file ends there. Sees this process's own earlier writes. */
+ * are filled; fewer than asked for means the file ends there. Sees this process's own earlier writes. To a far node, reads
+ * that follow one another are asked for ahead: they see others' writes after thalweg_set_epoch or thalweg_lock. */
 int thalweg_read(thalweg_file *file, const thalweg_piece *pieces, size_t count, uint64_t *got);
+
+/* Whether anything may be asked for ahead of the file's reads; 1 at first. 0 drops what was: later reads see what the
+ * nodes have. */
+void thalweg_allow_read_ahead(thalweg_file *file, int allowed);
 
 /* The same without waiting: the descriptors are copied, the memory they point to must stay until the operation is
  * finished. Every operation must be finished once, with thalweg_wait, or with a thalweg_test that says done; then its
@@ -103,7 +108,8 @@ int thalweg_set_epoch(thalweg_file *file, uint64_t epoch);
 int thalweg_commit(thalweg_file *file);
 
 int thalweg_size(thalweg_file *file, uint64_t *bytes);
-/* Cuts or extends the file. Called by one process after all have flushed and a barrier. */
+/* Cuts or extends the file. Called by one process after all have flushed and a barrier. After it the others drop what they
+ * read ahead (thalweg_allow_read_ahead). */
 int thalweg_set_size(thalweg_file *file, uint64_t bytes);
 
 /* Excludes all other holders of this lock on the same file, in any process; for MPI's atomic mode. Freed when the

@@ -81,6 +81,8 @@ static int number_ticket(char *ticket, size_t capacity, size_t *ticket_bytes) {
 
 void thalweg_connect(const char *name, uint32_t processes) { (void)name, (void)processes; }
 
+void thalweg_allow_read_ahead(thalweg_file *file, int allowed) { (void)file, (void)allowed; }
+
 int thalweg_open(const char *name, uint32_t flags, void *ticket, size_t capacity, size_t *ticket_bytes) {
     int code = injected_failure("open");
     if (!code) code = path_of(name, ticket, capacity);

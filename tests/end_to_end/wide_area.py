@@ -3,7 +3,7 @@
 import json
 import sys
 
-from stage.building import ROOT, THALWEG
+from stage.building import ROOT, THALWEG, door_program, own_program
 from stage.mpi import launch
 from stage.registry import check, test
 from stage.store import Store
@@ -116,10 +116,11 @@ def a_job_opens_eight_streams_in_all_to_a_far_node(scene, ranks):
     store.verify()
 
 
-# A command here, and what the node counted.
+# A command here, and what the node counted. The word NODE in it becomes the node's address.
 COUNTED = NODE + """
 import urllib.request
-code = subprocess.run([*program[:2], "thalweg://" + far + "::", *program[2:]], stdout=subprocess.DEVNULL).returncode
+program = [word.replace("NODE", far) for word in program]
+code = subprocess.run(program, stdout=subprocess.DEVNULL).returncode
 said = urllib.request.urlopen("http://" + os.environ["WAN_FAR"] + ":7421/metrics", timeout=60).read().decode()
 requests = sum(float(count) for count in re.findall(r"^thalweg_node_requests_total(?:{.*})? (.*)$", said, re.M))
 node.terminate(), node.wait()
@@ -137,9 +138,48 @@ def a_tree_comes_back_over_a_far_link_with_few_requests(scene):
     store = Store(scene)
     store.command("put", tree, store.at())
     link = [WAN, "--delay-ms", "25", "--rate-mbit", "400", "--"]
-    job = [THALWEG, "get", back]
+    job = [THALWEG, "get", "thalweg://NODE::", back]
     found = json.loads(scene.run([*link, sys.executable, "-c", COUNTED, THALWEG, store.folder, *job]))
     check(found["code"] == 0, f"get ended with {found['code']}")
     scene.run(["diff", "--recursive", tree, back / "tree"])
     # One for each small file, and one for each 512 KiB, were too many: each takes a round trip.
     check(found["requests"] < 200, f"{found['requests']:.0f} requests for 401 files of 28 MB")
+
+
+def requests_for_pieces(scene, ranks, piece_bytes, variables=()):
+    """Requests for 16 MiB that the ranks read in turns, piece by piece."""
+    plain = scene.folder / "plain"
+    plain.write_bytes(scene.dice.randbytes((16 << 20) + 77))
+    store = Store(scene)
+    store.command("put", plain, store.at())
+    link = [WAN, "--delay-ms", "25", "--rate-mbit", "400", "--"]
+    job = launch("mpich", ranks, own_program("read_pieces", "mpich"), "SD:/plain", plain, piece_bytes)
+    run = ["env", *variables, THALWEG, "run", "--node", "NODE", "--", *job]
+    found = json.loads(scene.run([*link, sys.executable, "-c", COUNTED, THALWEG, store.folder, *run]))
+    check(found["code"] == 0, f"the program ended with {found['code']}")
+    return found["requests"]
+
+
+@test(each=[1, 4])
+def a_program_that_reads_a_far_file_piece_by_piece_waits_for_few_answers(scene, ranks):
+    requests = requests_for_pieces(scene, ranks, 32 << 10)
+    check(requests < 256, f"{requests:.0f} requests for 512 pieces")
+
+
+@test
+def a_program_whose_hint_says_that_it_reads_at_random_asks_for_each_piece(scene):
+    hints = scene.folder / "hints"
+    hints.write_text("access_style read_once,random\n")
+    requests = requests_for_pieces(scene, 1, 64 << 10, [f"ROMIO_HINTS={hints}"])
+    check(requests > 256, f"{requests:.0f} requests for 256 pieces")
+
+
+@test(each=["interleaved", "pointer", "read_ahead", "shared", "views"])
+def programs_read_back_from_a_far_node_what_they_wrote(scene, name):
+    store = Store(scene)
+    link = [WAN, "--delay-ms", "3", "--rate-mbit", "400", "--"]
+    job = launch("mpich", 3, door_program("mpich", name), "SD:/test-", scene.new_folder("plain"))
+    run = [THALWEG, "run", "--node", "NODE", "--", *job]
+    found = json.loads(scene.run([*link, sys.executable, "-c", COUNTED, THALWEG, store.folder, *run]))
+    check(found["code"] == 0, f"{name} ended with {found['code']}")
+    store.verify()

@@ -9,6 +9,7 @@ pub mod fairness;
 pub mod pipelining;
 pub mod placement;
 pub mod provisioning;
+pub mod read_ahead;
 pub mod reduction;
 pub mod streams;
 

@@ -17,11 +17,23 @@ const NEAR_STREAMS: u32 = 2;
 const FAR_STREAMS: u32 = 8;
 /// From this time there and back on a link is far (s).
 const FAR_S: f64 = 0.01;
+/// A part of a read that is not divided further.
+const MIN_REQUEST_BYTES: u64 = 128 << 10;
 
 /// Returns how many streams a process opens to a node, where none is asked for: `sharers` counts the pairs of a process
 /// and a node that may share the link.
 pub fn count(round_trip_s: f64, sharers: u32) -> u32 {
     if round_trip_s < FAR_S { NEAR_STREAMS } else { FAR_STREAMS.div_ceil(sharers.max(1)).max(NEAR_STREAMS) }
+}
+
+/// Returns how long the requests are that a read over a far link is divided into, `max_bytes` at most: connections begin
+/// slowly there, and a read that all of them bring part of is there many round trips sooner. A short read is one
+/// request, and the next one goes over the connection that it has made faster.
+pub fn request_bytes(read_bytes: u64, streams: usize, max_bytes: u64) -> u64 {
+    if read_bytes <= MIN_REQUEST_BYTES {
+        return max_bytes;
+    }
+    read_bytes.div_ceil(streams.max(1) as u64).next_power_of_two().clamp(MIN_REQUEST_BYTES, max_bytes)
 }
 
 /// How fast a stream brings bytes, as its receipts show, while it has something to bring.
@@ -59,6 +71,11 @@ impl StreamPace {
         }
     }
 
+    /// Returns the rate at which it brought bytes; none before it is measured.
+    pub fn bytes_per_s(&self) -> Option<f64> {
+        self.bytes_per_s
+    }
+
     /// Returns the bytes given and not received.
     pub fn outstanding_bytes(&self) -> u64 {
         self.outstanding_bytes
@@ -86,6 +103,14 @@ mod tests {
         assert_eq!(count(0.0002, 1), NEAR_STREAMS);
         assert_eq!([1, 2, 3, 4, 64].map(|sharers| count(0.18, sharers)), [8, 4, 3, 2, 2]);
         assert_eq!(count(0.18, 0), FAR_STREAMS);
+    }
+
+    #[test]
+    fn every_stream_brings_a_part_of_a_read_that_is_long_enough() {
+        let kib = |read_kib: u64| request_bytes(read_kib << 10, 8, MIB) >> 10;
+        assert_eq!([1, 64, 128].map(kib), [1024; 3], "one request");
+        assert_eq!([129, 256, 1024, 2048].map(kib), [128, 128, 128, 256]);
+        assert_eq!([3000, 8192, 65536].map(kib), [512, 1024, 1024]);
     }
 
     /// Deals `stripes` out in bursts to streams with these rates; returns when each has brought its part (s).

@@ -117,6 +117,15 @@ pub unsafe extern "C" fn thalweg_read(file: *mut File, start: *const Piece, coun
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_allow_read_ahead(file: *mut File, allowed: c_int) {
+    // Nothing fails here but a bug, whose report would have no reader.
+    let _ = answer(|| {
+        unsafe { (*file).allow_read_ahead(allowed != 0) };
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn thalweg_start_write(
     file: *mut File,
     start: *const Piece,

@@ -4,6 +4,8 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
+#[cfg(test)]
+use std::time::Duration;
 
 use format::{HandleKey, MAX_FILE_BYTES, StorePath};
 
@@ -13,6 +15,7 @@ use super::oneshot::{Done, OneShot};
 use super::operation::{Kind, Operation, Started, Unfinished};
 use super::piece::{self, Cursor, Piece};
 use super::process::Process;
+use super::read_ahead::ReadAhead;
 use super::session::Session;
 use super::settings::Acknowledge;
 use super::shared_pointer::{PointerStart, SharedPointer};
@@ -32,6 +35,7 @@ pub(super) struct Handle {
     key: HandleKey,
     process: Arc<Process>,
     session: Arc<Session>,
+    read_ahead: Arc<ReadAhead>,
     /// Operations that are not copied or sent yet.
     started: Mutex<VecDeque<Arc<Started>>>,
     unfinished: Arc<Unfinished>,
@@ -45,12 +49,18 @@ pub(super) struct Handle {
 
 impl File {
     pub(super) fn attach(process: &Arc<Process>, ticket: &Ticket, flags: u32) -> Result<Self> {
+        let session = process.join(ticket)?;
+        let read_ahead = ReadAhead::new(&session);
+        if flags & READ != 0 {
+            session.add_reader(&read_ahead);
+        }
         Ok(File(Arc::new(Handle {
             name: String::from_utf8_lossy(&ticket.name).into_owned(),
             flags,
             key: ticket.key,
             process: process.clone(),
-            session: process.join(ticket)?,
+            session,
+            read_ahead,
             started: Mutex::default(),
             unfinished: Arc::default(),
             held_lock: Mutex::default(),
@@ -94,10 +104,21 @@ impl File {
     }
 
     fn start(&self, kind: Kind, pieces: &[Piece]) -> Result<Operation> {
-        let started = Started::new(&self.0.session, &self.0.unfinished, kind, pieces);
+        let started = Started::new(&self.0.session, &self.0.read_ahead, &self.0.unfinished, kind, pieces);
         self.0.started().push_back(started.clone());
         self.0.advance();
         Ok(Operation(started))
+    }
+
+    /// Says whether anything may be asked for ahead of this handle's reads. Where it may not, they see what the nodes have
+    /// from now on.
+    pub fn allow_read_ahead(&self, is_allowed: bool) {
+        self.0.read_ahead.allow(is_allowed);
+    }
+
+    #[cfg(test)]
+    pub(super) fn assume_round_trip(&self, round_trip: Duration) {
+        self.0.read_ahead.assume_round_trip(round_trip);
     }
 
     /// Waits until the nodes hold everything this process wrote to the file.
@@ -112,8 +133,10 @@ impl File {
         wait_for(|done| self.0.session.checkpoint_then(done))
     }
 
-    /// Releases what was written in epochs before `epoch`, which is durable.
+    /// Releases what was written in epochs before `epoch`, which is durable. Reads through this handle see what others
+    /// wrote in them.
     pub fn set_epoch(&self, epoch: u64) -> Result<()> {
+        self.0.read_ahead.renew();
         self.0.session.set_epoch(epoch, self.0.process.is_only_handle(self.0.session.id))
     }
 
@@ -154,10 +177,12 @@ impl File {
             return Err(Error::Refused(why));
         }
         self.flush()?;
-        wait_for(|done| self.0.session.set_size_then(bytes, done))
+        let set = wait_for(|done| self.0.session.set_size_then(bytes, done));
+        self.0.session.renew_readers();
+        set
     }
 
-    /// Blocks until this process holds the file's lock.
+    /// Blocks until this process holds the file's lock. Reads through this handle see what was written under it before.
     pub fn lock(&self) -> Result<()> {
         let home = self.0.session.home();
         let held = wait_for(|done: Done<HeldLock>| {
@@ -166,6 +191,7 @@ impl File {
             home.ask(request, Box::new(move |answer| done(answer.map(|_| streams.hold_lock(queue.attachments())))));
         })?;
         *self.0.held_lock.lock().expect("noting the lock does not panic") = Some(held);
+        self.0.read_ahead.renew();
         Ok(())
     }
 
@@ -197,6 +223,7 @@ impl File {
     pub fn detach(self, last_of: u32) -> Result<()> {
         let flushed = self.flush();
         let handle = self.0;
+        handle.read_ahead.allow(false);
         let is_settled = flushed.is_ok() && last_of > 0 && handle.is_settled();
         if handle.process.settings.acknowledge == Acknowledge::Durable && !is_settled {
             let ended: Arc<OneShot<Result<()>>> = OneShot::new();

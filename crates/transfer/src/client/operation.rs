@@ -4,15 +4,13 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use super::oneshot::{Answer, Completion};
+use super::kept_ranges::Taken;
+use super::oneshot::Answer;
 use super::piece::{Cursor, Piece};
+use super::read_ahead::{Found, ReadAhead};
+use super::read_parts::Part;
 use super::session::Session;
-use super::window::FRAME_BYTES;
-use crate::message::{Extent, Reply, Request};
 use crate::{Error, Result};
-
-/// Extents asked for with one read request at most.
-const MAX_EXTENTS: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
@@ -67,6 +65,7 @@ impl Unfinished {
 pub(super) struct Started {
     unfinished: Arc<Unfinished>,
     session: Arc<Session>,
+    read_ahead: Arc<ReadAhead>,
     pieces: Vec<Piece>,
     kind: Kind,
     state: Mutex<State>,
@@ -87,20 +86,19 @@ struct State {
     left_out: Vec<Piece>,
 }
 
-/// One read request: what is asked of a send queue, and where the answer goes.
-#[derive(Default)]
-struct Part {
-    extents: Vec<Extent>,
-    targets: Vec<Piece>,
-    bytes: u64,
-}
-
 impl Started {
-    pub fn new(session: &Arc<Session>, unfinished: &Arc<Unfinished>, kind: Kind, pieces: &[Piece]) -> Arc<Self> {
+    pub fn new(
+        session: &Arc<Session>,
+        read_ahead: &Arc<ReadAhead>,
+        unfinished: &Arc<Unfinished>,
+        kind: Kind,
+        pieces: &[Piece],
+    ) -> Arc<Self> {
         unfinished.begin();
         Arc::new(Started {
             unfinished: unfinished.clone(),
             session: session.clone(),
+            read_ahead: read_ahead.clone(),
             pieces: pieces.to_vec(),
             kind,
             state: Mutex::default(),
@@ -144,64 +142,61 @@ impl Started {
         self.end(Ok(self.total_bytes()));
     }
 
-    /// Sends the read requests; this process's earlier writes go ahead of them on the same streams.
+    /// Takes what was asked for ahead, and sends the read requests; this process's earlier writes go ahead of them on the
+    /// same streams.
     fn ask(self: &Arc<Self>) {
+        let Found { taken, missing, ahead } = self.read_ahead.read(&self.pieces);
         self.session.seal();
-        let parts = self.parts();
-        if parts.is_empty() {
+        if missing.is_empty() && taken.is_empty() {
             return self.end(Ok(0));
         }
-        self.state().unanswered = parts.len();
-        for (queue, part) in parts {
-            let queue = &self.session.queues()[queue];
-            let request =
-                Request::Read { session: self.session.id, stripe_set: queue.stripe_set, extents: part.extents };
-            let (started, targets, bytes) = (self.clone(), part.targets, part.bytes);
-            let completion: Completion = Box::new(move |answer| started.answered(&targets, bytes, answer));
-            queue.ask(request, completion);
+        self.state().unanswered = missing.len() + taken.len();
+        self.send(missing);
+        taken.into_iter().for_each(|taken| self.take(taken));
+        self.read_ahead.send(ahead);
+    }
+
+    fn send(self: &Arc<Self>, parts: Vec<Part>) {
+        for part in parts {
+            let (queue, request) = (&self.session.queues()[part.queue], part.request(&self.session.routes));
+            let started = self.clone();
+            queue.ask(request, Box::new(move |answer| started.answered(&part, answer)));
         }
     }
 
-    /// Splits the pieces into requests of at most a frame's length, each to one send queue.
-    fn parts(&self) -> Vec<(usize, Part)> {
-        let mut open: Vec<Part> = Vec::new();
-        open.resize_with(self.session.queues().len(), Part::default);
-        let (mut cursor, mut parts) = (Cursor::default(), Vec::new());
-        while let Some(stretch) = cursor.part(&self.pieces, self.session.routes.stripe_bytes) {
-            let queue = self.session.routes.read(stretch.offset());
-            let part = &mut open[queue];
-            let target = stretch.first(FRAME_BYTES as u64 - part.bytes);
-            part.extents.push(Extent { offset: target.offset(), bytes: target.bytes() });
-            part.targets.push(target);
-            part.bytes += target.bytes();
-            cursor.advance(target.bytes());
-            if part.bytes == FRAME_BYTES as u64 || part.extents.len() == MAX_EXTENTS {
-                parts.push((queue, std::mem::take(part)));
+    fn take(self: &Arc<Self>, taken: Taken) {
+        let (started, Taken { request, at, target }) = (self.clone(), taken);
+        request.then(Box::new(move |arrived| match arrived.and_then(|arrived| arrived.of(at, &target)) {
+            Some(bytes) => {
+                target.fill(bytes, &mut Vec::new());
+                started.part_ended(Ok(target.end()));
             }
-        }
-        parts.extend(open.into_iter().enumerate().filter(|(_, part)| part.bytes > 0));
-        parts
+            None => started.ask_again(target),
+        }));
     }
 
-    fn answered(self: &Arc<Self>, targets: &[Piece], bytes: u64, answer: Result<Answer>) {
-        let mut left_out = Vec::new();
-        let extents = targets.iter().map(|target| Extent { offset: target.offset(), bytes: target.bytes() });
-        // Only what lies behind the end may be left out.
-        let least = |size| Extent::bytes_until(extents, size);
-        let read = answer.and_then(|answer| match answer.reply {
-            Reply::Bytes { size } if (least(size)..=bytes).contains(&(answer.payload.len() as u64)) => {
-                targets.iter().fold(&answer.payload[..], |rest, target| target.fill(rest, &mut left_out));
-                Ok(size)
-            }
-            other => {
-                let why = format!("message {:#x} with {} bytes, {bytes} asked for", other.kind(), answer.payload.len());
-                let source = format::Error::Corrupt { what: "answer to a read", why };
-                Err(Error::Protocol { peer: "the node".into(), source })
-            }
+    /// Asks for what was asked for ahead and did not come.
+    fn ask_again(self: &Arc<Self>, target: Piece) {
+        let parts = self.read_ahead.split(&[target]);
+        self.state().unanswered += parts.len() - 1;
+        self.send(parts);
+    }
+
+    fn answered(self: &Arc<Self>, part: &Part, answer: Result<Answer>) {
+        let size = answer.and_then(|answer| part.check(answer)).map(|read| {
+            let mut left_out = Vec::new();
+            part.targets.iter().fold(&read.bytes[..], |rest, target| target.fill(rest, &mut left_out));
+            self.state().left_out.append(&mut left_out);
+            self.read_ahead.learn_size(read.file_bytes);
+            read.file_bytes
         });
+        self.part_ended(size);
+    }
+
+    /// Notes that a part of the read is there, of a file of at least `size` bytes.
+    fn part_ended(self: &Arc<Self>, size: Result<u64>) {
         let mut state = self.state();
-        state.left_out.append(&mut left_out);
-        match read {
+        match size {
             Ok(size) => state.size = state.size.max(size),
             Err(error) => drop(state.failure.get_or_insert(error)),
         }

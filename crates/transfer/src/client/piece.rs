@@ -1,5 +1,7 @@
 //! Pieces of the program's memory, and walking through them stripe by stripe.
 
+use std::ops::Range;
+
 use format::MAX_FILE_BYTES;
 
 use crate::{Error, Result};
@@ -24,6 +26,11 @@ impl Piece {
     /// not be touched otherwise, until the operation the piece is given to is done.
     pub unsafe fn new(offset: u64, memory: *mut u8, bytes: u64) -> Self {
         Piece { offset, memory, bytes }
+    }
+
+    /// Returns a piece of the file that has no place in memory, and is neither filled nor copied from.
+    pub(super) fn without_memory(range: Range<u64>) -> Self {
+        Piece { offset: range.start, memory: std::ptr::null_mut(), bytes: range.end - range.start }
     }
 
     pub fn bytes(&self) -> u64 {
@@ -75,6 +82,12 @@ impl Piece {
 
     pub fn offset(&self) -> u64 {
         self.offset
+    }
+
+    /// Returns the part of the piece that lies in this range of the file, which must be within it.
+    pub(super) fn within(&self, range: Range<u64>) -> Self {
+        let memory = self.memory.wrapping_add((range.start - self.offset) as usize);
+        Piece { offset: range.start, memory, bytes: range.end - range.start }
     }
 
     /// Returns the piece cut to at most its first `bytes`.

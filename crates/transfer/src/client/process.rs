@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use format::SessionId;
+use policy::read_ahead::MAX_PROCESS_BYTES;
 
 use super::background::Background;
 use super::failed_files::FailedFiles;
@@ -13,6 +14,7 @@ use super::file::Handle;
 use super::oneshot::{Answer, Completion, OneShot};
 use super::reactor::{self, IoContext, Thread};
 use super::reduction::{AdaptiveReducer, ProcessReduction};
+use super::request_ahead::ReadAheadMemory;
 use super::secrets::Secrets;
 use super::session::Session;
 use super::settings::Settings;
@@ -32,6 +34,7 @@ pub(super) struct Process {
     pub settings: Settings,
     pub window: Arc<Window>,
     pub streams: Arc<Streams>,
+    pub read_ahead_memory: Arc<ReadAheadMemory>,
     pub background: Background,
     pub failed_files: Arc<FailedFiles>,
     pub high_sequence: Arc<AtomicU64>,
@@ -75,6 +78,7 @@ impl Process {
         let process = Arc::new(Process {
             window,
             streams,
+            read_ahead_memory: Arc::new(ReadAheadMemory::new(MAX_PROCESS_BYTES)),
             background: Background::default(),
             failed_files: Arc::default(),
             high_sequence: Arc::default(),

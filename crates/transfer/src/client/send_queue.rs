@@ -239,6 +239,13 @@ impl SendQueue {
         self.refuse(refused);
     }
 
+    /// Asks something whose answer is not waited for unless `is_awaited` is set.
+    pub fn ask_ahead(self: &Arc<Self>, request: Request, is_awaited: Arc<AtomicBool>, completion: Completion) {
+        let work = Work::Ask(Ask::ahead(request, self.timeout, is_awaited, completion));
+        let refused = self.route().stream.push(Some(self), work);
+        self.refuse(refused);
+    }
+
     /// Returns whether a frame was not yet received by the node process that serves the stripe set now.
     pub fn has_unreceived(&self) -> bool {
         !self.progress().unreceived.is_empty()

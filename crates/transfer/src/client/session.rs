@@ -4,7 +4,7 @@
 //! a process by (stream, session, stripe set).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use format::{HandleKey, SessionId};
@@ -12,6 +12,7 @@ use format::{HandleKey, SessionId};
 use super::oneshot::{Answer, Done, gather};
 use super::piece::{Cursor, Piece};
 use super::process::Process;
+use super::read_ahead::ReadAhead;
 use super::send_queue::{QueueContext, SendQueue};
 use super::session_status::SessionStatus;
 use super::stripe_streams::StripeStreams;
@@ -37,6 +38,8 @@ pub(super) struct Session {
     after_commit: Mutex<Option<Vec<Next>>>,
     /// This process has made a version of what the session wrote.
     is_committed: AtomicBool,
+    /// Of the handles that read.
+    readers: Mutex<Vec<Weak<ReadAhead>>>,
 }
 
 impl Session {
@@ -75,6 +78,7 @@ impl Session {
             hinted: Mutex::default(),
             after_commit: Mutex::default(),
             is_committed: AtomicBool::new(false),
+            readers: Mutex::default(),
         });
         match session.wait_attached() {
             Ok(()) => Ok(session),
@@ -100,8 +104,33 @@ impl Session {
         &self.queues()[0]
     }
 
+    /// Returns the time there and back to the farthest node.
+    pub fn round_trip(&self) -> Duration {
+        let counts = &self.process.streams.counts;
+        let of_node = |queue: &Arc<SendQueue>| counts.round_trip(&queue.address());
+        self.queues().iter().step_by(self.routes.streams()).map(of_node).max().unwrap_or_default()
+    }
+
+    pub fn add_reader(&self, reader: &Arc<ReadAhead>) {
+        let mut readers = self.readers();
+        readers.retain(|reader| reader.strong_count() > 0);
+        readers.push(Arc::downgrade(reader));
+    }
+
+    /// Has all handles of this process drop what they read ahead.
+    pub fn renew_readers(&self) {
+        self.readers().iter().filter_map(Weak::upgrade).for_each(|reader| reader.renew());
+    }
+
     /// Copies pieces from the cursor on; false when the window is full before the end.
     pub fn copy(&self, pieces: &[Piece], cursor: &mut Cursor) -> Result<bool> {
+        let copied = self.copy_into_frames(pieces, cursor);
+        // Not before: what a reader asks for in between would miss the bytes.
+        self.readers().iter().filter_map(Weak::upgrade).for_each(|reader| reader.written(pieces));
+        copied
+    }
+
+    fn copy_into_frames(&self, pieces: &[Piece], cursor: &mut Cursor) -> Result<bool> {
         let mut unlooked_bytes = 0;
         while let Some(part) = cursor.part(pieces, self.routes.stripe_bytes) {
             let window = &self.process.window;
@@ -279,5 +308,9 @@ impl Session {
         let queues: Vec<&Arc<SendQueue>> = queues.into_iter().collect();
         let completions = gather(queues.len(), done);
         queues.iter().zip(completions).for_each(|(queue, completion)| queue.ask(request(queue), completion));
+    }
+
+    fn readers(&self) -> MutexGuard<'_, Vec<Weak<ReadAhead>>> {
+        self.readers.lock().expect("nothing panics while it holds the readers")
     }
 }

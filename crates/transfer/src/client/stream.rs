@@ -5,7 +5,7 @@
 //! builder, route, stream, progress.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ use crate::node_connection::{LAST_HANDSHAKE_NUMBER, head};
 /// Since when a node has sent nothing may differ by this much between two connections.
 const HEARTBEAT_SKEW: Duration = ALIVE_INTERVAL;
 /// Read requests in flight to a node at a time over one stream.
-const READS_IN_FLIGHT: usize = 8;
+pub(super) const READS_IN_FLIGHT: usize = 8;
 
 /// All streams of the process, by address and index.
 pub(super) struct Streams {
@@ -155,6 +155,20 @@ struct Entry {
     work: Work,
 }
 
+impl Entry {
+    fn is_of(&self, queue: &Arc<SendQueue>) -> bool {
+        self.queue.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, queue))
+    }
+
+    /// Returns whether somebody waits for what the node does with it.
+    fn is_awaited(&self) -> bool {
+        match &self.work {
+            Work::Frame(_) => true,
+            Work::Ask(ask) => ask.is_awaited(),
+        }
+    }
+}
+
 /// Work for a stream to bring to its node.
 pub(super) enum Work {
     Frame(Arc<Frame>),
@@ -164,6 +178,8 @@ pub(super) enum Work {
 pub(super) struct Ask {
     pub request: Request,
     pub completion: Completion,
+    /// Set where nobody may wait for the answer, and then says whether somebody does.
+    is_awaited: Option<Arc<AtomicBool>>,
     born: Instant,
     /// How long the node may be away before the answer is "unavailable"; send queues have their own clock.
     timeout: Duration,
@@ -171,7 +187,16 @@ pub(super) struct Ask {
 
 impl Ask {
     pub fn new(request: Request, timeout: Duration, completion: Completion) -> Self {
-        Ask { request, completion, born: Instant::now(), timeout }
+        Ask { request, completion, is_awaited: None, born: Instant::now(), timeout }
+    }
+
+    /// Makes a request whose answer is not waited for unless `is_awaited` is set.
+    pub fn ahead(request: Request, timeout: Duration, is_awaited: Arc<AtomicBool>, completion: Completion) -> Self {
+        Ask { is_awaited: Some(is_awaited), ..Ask::new(request, timeout, completion) }
+    }
+
+    pub fn is_awaited(&self) -> bool {
+        self.is_awaited.as_ref().is_none_or(|is_awaited| is_awaited.load(Ordering::SeqCst))
     }
 
     /// Returns whether it has waited longer than it may, for a node away since `since`; or much longer than that,
@@ -255,9 +280,8 @@ impl Stream {
     pub fn remove_queue(&self, queue: &Arc<SendQueue>) -> Vec<Work> {
         let mut state = self.lock();
         state.stripe_sets.retain(|attachment| !Arc::ptr_eq(&attachment.queue, queue));
-        let belongs = |entry: &Entry| entry.queue.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, queue));
         let numbers: Vec<u64> =
-            state.log.iter().filter(|(_, entry)| belongs(entry)).map(|(number, _)| *number).collect();
+            state.log.iter().filter(|(_, entry)| entry.is_of(queue)).map(|(number, _)| *number).collect();
         queue.kept_nothing();
         numbers.into_iter().map(|number| state.remove(number).work).collect()
     }
@@ -457,19 +481,17 @@ impl Stream {
     pub fn queues(&self) -> Vec<(Arc<SendQueue>, bool)> {
         let state = self.lock();
         let waits = |queue: &Arc<SendQueue>| {
-            let of_queue = |entry: &Entry| entry.queue.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, queue));
-            !queue.is_attached() || state.log.values().any(of_queue)
+            !queue.is_attached() || state.log.values().any(|entry| entry.is_of(queue) && entry.is_awaited())
         };
         state.stripe_sets.iter().map(|attachment| (attachment.queue.clone(), waits(&attachment.queue))).collect()
     }
 
-    /// Returns send queues, each with whether a request of it is not answered.
+    /// Returns send queues, each with whether a request of it that is waited for is not answered.
     pub fn asking_queues(&self) -> Vec<(Arc<SendQueue>, bool)> {
         let state = self.lock();
         let asks = |queue: &Arc<SendQueue>| {
-            let is_ask = |entry: &Entry| matches!(entry.work, Work::Ask(_));
-            let of_queue = |entry: &Entry| entry.queue.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, queue));
-            state.log.values().any(|entry| is_ask(entry) && of_queue(entry))
+            let is_asked = |entry: &Entry| matches!(&entry.work, Work::Ask(ask) if ask.is_awaited());
+            state.log.values().any(|entry| is_asked(entry) && entry.is_of(queue))
         };
         state.stripe_sets.iter().map(|attachment| (attachment.queue.clone(), asks(&attachment.queue))).collect()
     }

@@ -45,6 +45,11 @@ impl StreamChoice {
         self.count(link)
     }
 
+    /// Returns the least time there and back that was measured; zero where none was.
+    pub fn round_trip(&self, node: &str) -> Duration {
+        self.nodes().get(node).and_then(|link| link.round_trip).unwrap_or_default()
+    }
+
     /// What only asks something of a node, and does not say who else does, needs no more streams than a near link.
     fn count(&self, link: &Link) -> u32 {
         let round_trip_s = match link.round_trip {

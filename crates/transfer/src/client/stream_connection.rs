@@ -298,6 +298,7 @@ impl StreamConnection {
                 if let (Reply::Failed { failure }, Some(queue)) = (&reply, &queue)
                     && failure.kind == FailureKind::StripeSetLost
                     && queue.status.failure().is_none()
+                    && ask.is_awaited()
                 {
                     self.move_queue(queue, failure, context, now);
                     queue.ask(ask.request, ask.completion);

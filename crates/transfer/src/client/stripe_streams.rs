@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use policy::streams::{StreamPace, first};
 
 use super::send_queue::SendQueue;
-use super::window::FRAME_BYTES;
 
 /// Stripes in the map before those that are released are looked for.
 const MIN_SWEEP: usize = 64;
@@ -61,13 +60,13 @@ impl StripeStreams {
         copied
     }
 
-    /// Returns the index of the send queue that a read at `offset` goes to: behind what this process wrote there. Frames of a
-    /// stripe that it did not write rotate over the streams, so that one read uses several.
-    pub fn read(&self, offset: u64) -> usize {
+    /// Returns the index of the send queue that a read at `offset` goes to: behind what this process wrote there. Requests for
+    /// a stripe that it did not write, of this many bytes, rotate over the streams, so that one read uses several.
+    pub fn read(&self, offset: u64, request_bytes: u64) -> usize {
         let stripe = offset / self.stripe_bytes;
         let held = if self.streams == 1 { None } else { self.held().stripes.get(&stripe).map(|stripe| stripe.queue) };
         let offset_in_set = stripe / self.stripe_sets() as u64 * self.stripe_bytes + offset % self.stripe_bytes;
-        let rotating = (offset_in_set / FRAME_BYTES as u64 % self.streams as u64) as usize;
+        let rotating = (offset_in_set / request_bytes % self.streams as u64) as usize;
         held.unwrap_or_else(|| self.first_queue(stripe) + rotating)
     }
 

@@ -53,6 +53,12 @@ pub struct Behaviour {
     pub cut_reads: AtomicBool,
     /// Bytes that reads were answered with.
     pub read_bytes: AtomicU64,
+    /// Reads that were asked for.
+    pub reads: AtomicU64,
+    /// Reads of more bytes than this get no answer; 0: all do.
+    pub held_above: AtomicU64,
+    /// The byte of the file that cannot be read.
+    pub damaged: Mutex<Option<u64>>,
     /// The connections that reads came over.
     pub read_over: Mutex<BTreeSet<u64>>,
     pub detaches: AtomicU64,

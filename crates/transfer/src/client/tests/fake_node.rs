@@ -218,8 +218,13 @@ impl Node {
         if let Request::Lock { session } = request {
             return self.lock(peer, number, session);
         }
-        if matches!(request, Request::Read { .. }) {
+        if let Request::Read { extents, .. } = &request {
             self.does.read_over.lock().unwrap().insert(peer.id);
+            self.does.reads.fetch_add(1, Ordering::SeqCst);
+            let held_above = self.does.held_above.load(Ordering::SeqCst);
+            if held_above > 0 && Extent::total_bytes(extents) > held_above {
+                return;
+            }
         }
         let bytes_per_s = self.does.bytes_per_s.load(Ordering::SeqCst);
         if bytes_per_s > 0 {
@@ -344,6 +349,9 @@ impl Node {
                 }
                 done(self.take_offer(alive, (peer.greeting(), session, stripe_set, sequence)))
             }
+            Request::Read { extents, .. } if self.is_damaged(&extents) => {
+                fail(FailureKind::Corrupt, "a damaged segment")
+            }
             Request::Read { session, stripe_set, extents } => {
                 let stripe_set = &alive.stripe_sets[&(session, stripe_set)];
                 let mut bytes: Vec<u8> = extents.iter().flat_map(|extent| stripe_set.read(extent)).collect();
@@ -417,6 +425,12 @@ impl Node {
             Request::Delete { .. } => fail(FailureKind::NotFound, "no such file"),
             _ => fail(FailureKind::Refused, "the fake node does not know this"),
         }
+    }
+
+    fn is_damaged(&self, extents: &[Extent]) -> bool {
+        let damaged = *self.does.damaged.lock().unwrap();
+        let holds = |extent: &Extent, byte: u64| (extent.offset..extent.offset + extent.bytes).contains(&byte);
+        damaged.is_some_and(|byte| extents.iter().any(|extent| holds(extent, byte)))
     }
 
     /// Returns the stamp a piece came with, or a new one.

@@ -6,6 +6,7 @@ mod fake_behaviour;
 mod fake_node;
 mod fake_stripe_set;
 mod histories;
+mod reading_ahead;
 mod reducing;
 mod shared_pointers;
 mod silence;
