@@ -21,7 +21,9 @@ def publish(arguments, scratch, folder):
     models = models_of(by_case, medians_of(rounds), arguments.compute_rate)
     versions = [[find_thalweg(), "--version"], ["mpichversion"]]
     (folder / f"{arguments.name}-machine.txt").write_text(machine.describe(scratch, sys.argv, versions))
-    figures.draw(folder / f"{arguments.name}.svg", by_case, models)
+    # A single size is no line.
+    if len(models) > 1:
+        figures.draw(folder / f"{arguments.name}.svg", by_case, models)
     title = f"# DDiHA's figures 12 and 13, `{machine.command(sys.argv)}`"
     text = "\n\n".join([title, times(by_case), equations(by_case, models), rates_of(rounds)])
     (folder / f"{arguments.name}.md").write_text(f"{text}\n")
