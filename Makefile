@@ -10,6 +10,7 @@
 #   make check         the style gate: rustfmt and clippy, no warnings
 #   make bench         the comparisons of bench/, short; longer ones are described in bench/README.md
 #   make bench-gate    the gate's measurements: an hour and more, as root (bench/README.md)
+#   make bench-ddiha   DDiHA's figures 12 and 13: a quarter of an hour, as root (bench/README.md)
 #   make bench-diffusion  data diffusion beside Dask and Ray: about twenty minutes (bench/README.md)
 #   make test-bed      the emulated wide-area link of bench/wan, tested; `make test` builds it too
 #   make soak          hostile frames for a live node, then everything at once against one store, for SOAK_MINUTES
@@ -21,7 +22,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := build
-.PHONY: build demo test check test-bed bench bench-gate bench-diffusion soak fuzz install package install-deps
+.PHONY: build demo test check test-bed bench bench-gate bench-ddiha bench-diffusion soak fuzz install package install-deps
 
 export CARGO_TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
 export PATH := $(CARGO_TARGET_DIR)/release:$(PATH):$(HOME)/.cargo/bin
@@ -95,6 +96,10 @@ bench-gate: build
 	cargo build --release --manifest-path bench/load/Cargo.toml
 	bench/gate
 
+bench-ddiha: build
+	@./install bench-ddiha
+	bench/ddiha/run $(BENCH_DDIHA)
+
 bench-diffusion:
 	@./install bench-diffusion
 	bench/diffusion/run $(BENCH_DIFFUSION)
@@ -119,4 +124,4 @@ fuzz:
 	done
 
 install-deps:
-	@./install build demo test bench bench-gate bench-diffusion fuzz
+	@./install build demo test bench bench-gate bench-ddiha bench-diffusion fuzz
