@@ -100,7 +100,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let max_connections = open_files::raise_limit();
     let secret = arguments.secret()?;
     let tls = arguments.tls()?;
-    let upstream = arguments.upstream.connect()?;
+    let upstream = arguments.retry(|| arguments.upstream.connect())?;
     let open = || match &upstream {
         Some(far) => upstream::open(&directory, far),
         None => Ok(repository::open(&directory, Access::Write)?),
