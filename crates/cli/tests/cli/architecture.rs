@@ -11,7 +11,7 @@ const MAY_USE: [(&str, &[&str]); 16] = [
     ("segment", &["format", "policy"]),
     ("store", &["format", "random"]),
     ("catalog", &["format"]),
-    ("repository", &["format", "segment", "store", "catalog"]),
+    ("repository", &["format", "policy", "segment", "store", "catalog"]),
     ("transfer", &["format", "policy", "store", "catalog"]),
     ("address", &["catalog", "repository", "transfer"]),
     ("monitoring", &[]),
