@@ -23,8 +23,8 @@ class Far:
         self.node = self.store.start_node()
         self.link = Link(scene, self.node.address)
 
-    def near_node(self, listen="127.0.0.1:0"):
-        options = ["--upstream", f"thalweg://{self.link.address}"]
+    def near_node(self, listen="127.0.0.1:0", upstream=None):
+        options = ["--upstream", f"thalweg://{upstream or self.link.address}"]
         return Node(self.scene, self.scene.folder / "near", options, listen=listen)
 
 
@@ -87,7 +87,8 @@ def a_tree_through_a_near_node_is_the_far_stores(scene):
 @test(each=["near", "far"], seconds=150)
 def a_node_on_either_side_dies_while_ranks_write(scene, which):
     far = Far(scene)
-    near = far.near_node()
+    # Not over the link, which ends with its server.
+    near = far.near_node(upstream=far.node.address)
     steps = Steps(scene, MPIS[0], "steps", 12, pause_ms=50, stay_ms=800)
     job = scene.start(far.store.run_command(steps.command, [near]))
     scene.until(lambda: steps.journal().opened, "the file's opening")
@@ -99,7 +100,7 @@ def a_node_on_either_side_dies_while_ranks_write(scene, which):
         dying.process.wait()
         deaths += 1
         if which == "near":
-            near = far.near_node(listen=near.address)
+            near = far.near_node(listen=near.address, upstream=far.node.address)
         else:
             far.node = Node(scene, far.store.folder, listen=far.node.address)
     check(deaths > 0, "the job ended before its node died once")

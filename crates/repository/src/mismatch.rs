@@ -4,6 +4,7 @@
 use format::{Fingerprint, Run, SegmentAddress, SegmentEntry};
 
 use crate::blocks::Segment;
+use crate::upstream::is_near;
 use crate::{Error, Repository, Result};
 
 /// The fingerprint of a segment whose real one is not known.
@@ -56,8 +57,9 @@ impl Repository {
 
     /// Through a node nothing is recorded: it does not take a client's word for damage.
     fn record_lost(&self, lost: &[(SegmentAddress, Fingerprint)]) {
+        let is_here = |lost: &&(SegmentAddress, Fingerprint)| self.upstream.is_none() || is_near(lost.0.container);
         if let Some(local) = &self.local {
-            local.store.lose(lost);
+            local.store.lose(&lost.iter().filter(is_here).copied().collect::<Vec<_>>());
         }
     }
 }

@@ -99,6 +99,12 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     };
     let max_connections = open_files::raise_limit();
     let secret = arguments.secret()?;
+    if secret.is_none() && !arguments.insecure && arguments.upstream.has_secret() {
+        bail!(
+            "the far node asks for a secret, and this one would let everybody on this machine pass without: give it one \
+             with --secret-file, or say --insecure"
+        );
+    }
     let tls = arguments.tls()?;
     let upstream = arguments.retry(|| arguments.upstream.connect())?;
     let open = || match &upstream {

@@ -269,13 +269,17 @@ impl Service for NodeService {
         Ok((welcome, Box::new(Connection::new(node, hello, outbox))))
     }
 
-    /// A failure from a lost node lease is not answered, but left to the process that restarts in its place.
+    /// A failure from a lost node lease, here or upstream, is not answered, but left to the process that restarts in its place.
     fn may_send(&self, failure: &Failure) -> bool {
-        !self.node.repository.lease().explains(&failure.text)
+        let repository = &self.node.repository;
+        let is_upstreams = || repository.upstream().is_some_and(|upstream| upstream.explains(&failure.text));
+        !repository.lease().explains(&failure.text) && !is_upstreams()
     }
 
     fn progress(&self) -> u64 {
         // A sync is long where the disk is slow, and is progress as long as the disk takes what was written.
-        self.node.progress.load(Ordering::Relaxed).wrapping_add(self.node.repository.synced_bytes())
+        let upstream = self.node.repository.upstream().map_or(0, |upstream| upstream.progress());
+        let own = self.node.progress.load(Ordering::Relaxed).wrapping_add(self.node.repository.synced_bytes());
+        own.wrapping_add(upstream)
     }
 }

@@ -140,6 +140,17 @@ impl Shown {
         let help = "Most bytes that are held for programs that outrun the node.";
         page.single("staging_limit_bytes", "gauge", help, self.node.options.staging_bytes);
         page.single("open_files", "gauge", "Files being written.", self.node.stripe_sets.all().len());
+        if let Some(upstream) = self.node.repository.upstream() {
+            let figures = upstream.figures();
+            let help = "Blocks that wait to be sent to the store upstream.";
+            page.single("upstream_waiting_blocks", "gauge", help, figures.waiting_blocks);
+            let help = "Bytes of blocks that were sent to the store upstream.";
+            page.single("upstream_sent_bytes_total", "counter", help, figures.sent_bytes);
+            let help = "Bytes of blocks that came from the store upstream.";
+            page.single("upstream_fetched_bytes_total", "counter", help, figures.fetched_bytes);
+            let help = "Bytes of its blocks that were answered from here.";
+            page.single("upstream_cached_bytes_total", "counter", help, figures.cached_bytes);
+        }
         page.family("queued_jobs", "gauge", "Syncs, commits and waits that wait for a thread.");
         self.queues().iter().for_each(|(queue, jobs)| page.sample("queued_jobs", &[("queue", queue)], jobs));
     }

@@ -44,7 +44,9 @@ pub(super) fn watch(node: &Arc<Node>, server: &Server) {
         }
         let Some(why) = node.repository.reopen_reason().filter(|_| !node.is_asked_to_stop()) else { continue };
         tracing::error!(peer = %address, "the node restarts, and clients send again what was not durable: {why}");
-        if node.repository.lease().is_lost() {
+        // The near store has all that clients wrote: theirs has not failed.
+        let is_upstreams = node.repository.upstream().is_some_and(|upstream| upstream.reopen_reason().is_some());
+        if node.repository.lease().is_lost() || is_upstreams {
             server.cut_off();
         } else {
             server.suspend();

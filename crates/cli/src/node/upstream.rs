@@ -31,7 +31,7 @@ pub(super) struct UpstreamArguments {
     /// The authorities that vouch for the far node (PEM). Default: $THALWEG_TLS_CA
     #[arg(long, value_name = "FILE", requires = "upstream")]
     upstream_tls_ca: Option<PathBuf>,
-    /// Length of STORE (GiB) beyond which all goes that no unfinished session needs; default: a quarter of its disk
+    /// Length of STORE (GiB) beyond which what no session needs is deleted; default: a quarter of its disk
     #[arg(long, value_name = "GIB", requires = "upstream", value_parser = clap::value_parser!(u64).range(1..=MAX_CACHE_GIB))]
     cache_gib: Option<u64>,
 }
@@ -48,6 +48,11 @@ impl UpstreamArguments {
         };
         let (secret_file, tls_ca) = (self.upstream_secret_file.clone(), self.upstream_tls_ca.clone());
         Ok(Some(connect_with(&CredentialFiles { secret_file, tls_ca }, &address)?))
+    }
+
+    /// Whether the far node is told a secret that is not this one's own.
+    pub fn has_secret(&self) -> bool {
+        self.upstream_secret_file.is_some()
     }
 
     /// Starts the thread that keeps the near store within its length, where there is one.

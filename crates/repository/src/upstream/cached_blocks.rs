@@ -2,6 +2,7 @@
 //! a near container like any other block; here is written which it is, for as long as the process lives.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use format::{BlockKind, ContainerId, FingerprintKind, Label, Run, SegmentAddress};
@@ -25,12 +26,14 @@ pub(super) struct CachedBlocks {
     fingerprint: FingerprintKind,
     claim_owner: ClaimOwner,
     labels: Mutex<ByLabel>,
+    /// There is no room for blocks that come.
+    is_full: AtomicBool,
 }
 
 impl CachedBlocks {
     /// `claim_owner` must be its own; it claims nothing.
     pub fn new(near: Arc<dyn SegmentStore>, fingerprint: FingerprintKind, claim_owner: ClaimOwner) -> Self {
-        CachedBlocks { near, fingerprint, claim_owner, labels: Mutex::default() }
+        CachedBlocks { near, fingerprint, claim_owner, labels: Mutex::default(), is_full: AtomicBool::new(false) }
     }
 
     /// Returns the block with the far segment, if it is here still.
@@ -65,13 +68,22 @@ impl CachedBlocks {
     pub fn keep(&self, placed: &StoredBlock) {
         // Another store's journal must never be taken for this one's.
         let is_journal = placed.block.header.kind == BlockKind::Journal;
-        if is_journal || segment::decode_verified(&placed.block, self.fingerprint).is_err() {
+        if is_journal || self.is_full() || segment::decode_verified(&placed.block, self.fingerprint).is_err() {
             return;
         }
         // Without room here it is only fetched again.
         if let Ok(near) = self.near.put(self.claim_owner, &placed.block) {
             self.note(near, placed.labels.clone());
         }
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
+    }
+
+    /// Whether blocks that come are kept from now on.
+    pub fn keep_blocks(&self, has_room: bool) {
+        self.is_full.store(!has_room, Ordering::Relaxed);
     }
 
     /// Notes that a block of the near store is this one of the far store.

@@ -1,13 +1,14 @@
 //! What clients have put into the near store goes on to the far one, behind: a commit finds it there. A failure here loses
 //! nothing: what was not sent is sent by the commit that needs it.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use format::{Block, BlockKind, Label, Run, SegmentAddress};
+use format::{Block, BlockKind, ContainerId, Label, Run, SegmentAddress};
 use policy::pipelining::Pipelining;
 use store::{Answer, ClaimOwner, SegmentStore, StoredBlock};
 
@@ -34,6 +35,8 @@ pub(super) struct Forwarder {
     more: Condvar,
     done: Condvar,
     sent_bytes: AtomicU64,
+    /// Counts batches that are done with.
+    progress: AtomicU64,
     /// Why the far store takes no more.
     failure: OnceLock<String>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -43,15 +46,33 @@ pub(super) struct Forwarder {
 struct Queue {
     /// Blocks by their numbers, in which they came.
     waiting: VecDeque<(u64, Run)>,
-    under_way: BTreeSet<u64>,
+    /// How many blocks of each near container wait or are under way.
+    left: HashMap<ContainerId, usize>,
+    under_way: usize,
     next: u64,
+    /// The far store could not be reached the last time.
+    is_away: bool,
     is_stopped: bool,
 }
 
 impl Queue {
-    fn oldest(&self) -> Option<u64> {
-        let waiting = self.waiting.front().map(|(number, _)| *number);
-        waiting.into_iter().chain(self.under_way.first().copied()).min()
+    fn is_done_with(&self, containers: &BTreeSet<ContainerId>) -> bool {
+        self.is_stopped || self.is_away || containers.iter().all(|container| !self.left.contains_key(container))
+    }
+
+    fn done(&mut self, taken: &[(u64, Run)]) {
+        for (_, run) in taken {
+            if let Entry::Occupied(mut left) = self.left.entry(run.container) {
+                *left.get_mut() -= 1;
+                if *left.get() == 0 {
+                    left.remove();
+                }
+            }
+        }
+    }
+
+    fn put_back(&mut self, taken: Vec<(u64, Run)>) {
+        taken.into_iter().rev().for_each(|block| self.waiting.push_front(block));
     }
 }
 
@@ -66,10 +87,21 @@ impl Forwarder {
     ) -> std::io::Result<Arc<Self>> {
         let threads = Pipelining::over(far.round_trip(), NEAR_BATCH_BYTES, 1).batches as u64;
         let (queue, more, done) = (Mutex::default(), Condvar::new(), Condvar::new());
-        let (sent_bytes, handles) = (AtomicU64::new(0), Mutex::default());
+        let (sent_bytes, progress, handles) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::default());
         let failure = OnceLock::new();
-        let forwarder =
-            Arc::new(Forwarder { near, far, cached, sent, queue, more, done, sent_bytes, failure, threads: handles });
+        let forwarder = Arc::new(Forwarder {
+            near,
+            far,
+            cached,
+            sent,
+            queue,
+            more,
+            done,
+            sent_bytes,
+            progress,
+            failure,
+            threads: handles,
+        });
         for number in 0..threads {
             let (shared, owner) = (forwarder.clone(), ClaimOwner(first_owner + number));
             let thread = Builder::new().name(format!("forward-{number}")).spawn(move || shared.work(owner))?;
@@ -85,22 +117,30 @@ impl Forwarder {
             let number = queue.next;
             queue.next += 1;
             queue.waiting.push_back((number, run));
-            self.more.notify_one();
+            *queue.left.entry(run.container).or_default() += 1;
+            // One of those that wait may pause after a failure.
+            self.more.notify_all();
         }
     }
 
-    /// Waits until what was pushed so far is sent, or could not be.
-    pub fn flush(&self) {
-        let queue = self.queue();
-        let end = queue.next;
-        let is_left = |queue: &mut Queue| !queue.is_stopped && queue.oldest().is_some_and(|oldest| oldest < end);
-        drop(self.done.wait_while(queue, is_left));
+    /// Waits until the blocks of these containers are sent, as long as the far store is there.
+    pub fn flush(&self, containers: &BTreeSet<ContainerId>) {
+        drop(self.done.wait_while(self.queue(), |queue| !queue.is_done_with(containers)));
+    }
+
+    /// Returns a number that grows as blocks are sent.
+    pub fn progress(&self) -> u64 {
+        self.progress.load(Ordering::Relaxed)
+    }
+
+    pub fn advance(&self) {
+        self.progress.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Returns how many blocks wait, and the bytes sent.
     pub fn figures(&self) -> (u64, u64) {
         let queue = self.queue();
-        ((queue.waiting.len() + queue.under_way.len()) as u64, self.sent_bytes.load(Ordering::Relaxed))
+        ((queue.waiting.len() + queue.under_way) as u64, self.sent_bytes.load(Ordering::Relaxed))
     }
 
     /// Takes note of an error of the far store: after some it takes nothing more from this process.
@@ -130,12 +170,23 @@ impl Forwarder {
                 self.note_failure(error);
                 self.far.store().release(claim_owner);
             }
-            let mut queue = self.queue();
-            queue.under_way.retain(|number| taken.iter().all(|(done, _)| done != number));
-            self.done.notify_all();
-            if sent.is_err() && !queue.is_stopped {
-                drop(self.more.wait_timeout_while(queue, RETRY_INTERVAL, |queue| !queue.is_stopped));
-            }
+            self.finish(taken, sent);
+        }
+    }
+
+    /// What could not be sent since the far store is away waits for it; what failed otherwise is left to its commit.
+    fn finish(&self, taken: Vec<(u64, Run)>, sent: Result<()>) {
+        let mut queue = self.queue();
+        queue.under_way -= taken.len();
+        queue.is_away = matches!(sent, Err(Error::Store(store::Error::Unavailable { .. })));
+        match queue.is_away {
+            true => queue.put_back(taken),
+            false => queue.done(&taken),
+        }
+        self.advance();
+        self.done.notify_all();
+        if sent.is_err() && !queue.is_stopped {
+            drop(self.more.wait_timeout_while(queue, RETRY_INTERVAL, |queue| !queue.is_stopped));
         }
     }
 
@@ -148,7 +199,7 @@ impl Forwarder {
         }
         let count = queue.waiting.len().min(BLOCKS_AT_ONCE);
         let taken: Vec<_> = queue.waiting.drain(..count).collect();
-        queue.under_way.extend(taken.iter().map(|(number, _)| *number));
+        queue.under_way += taken.len();
         Some(taken)
     }
 
@@ -160,7 +211,11 @@ impl Forwarder {
     fn send(&self, claim_owner: ClaimOwner, runs: &[Run]) -> Result<()> {
         let mut blocks = Vec::new();
         for run in runs {
-            blocks.extend(self.near.get(*run)?);
+            match self.near.get(*run) {
+                // Collected meanwhile: who put it has gone.
+                Err(error) if error.is_damage() => {}
+                found => blocks.extend(found?),
+            }
         }
         let fingerprints: Vec<_> =
             blocks.iter().flat_map(|placed| placed.block.segments.iter().map(|segment| segment.fingerprint)).collect();

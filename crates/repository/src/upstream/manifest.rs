@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use format::{BlockKind, ContainerId, Entry, EntryKind, Page, Root, Run, SegmentAddress, SegmentEntry};
 use store::ClaimOwner;
 
+use super::forwarder::Forwarder;
 use super::is_near;
 use super::sent_segments::SentSegments;
 use crate::dedup::NewSegment;
@@ -16,6 +17,9 @@ use crate::{Repository, Result};
 const BATCH_BYTES: u64 = 16 << 20;
 const BATCH_SEGMENTS: usize = 1 << 16;
 
+/// Of one file, pages that are named twice counted twice: as admission has it.
+const MAX_ENTRIES: u64 = 1 << 32;
+
 /// The two stores, and what is known of one in the other.
 #[derive(Clone, Copy)]
 pub(super) struct Stores<'a> {
@@ -23,6 +27,7 @@ pub(super) struct Stores<'a> {
     pub near: &'a Repository,
     pub far: &'a Repository,
     pub sent: &'a SentSegments,
+    pub forwarder: &'a Forwarder,
 }
 
 /// Returns a root for the far store, whose segments are all there, and some of the containers it refers to.
@@ -34,7 +39,7 @@ pub(super) fn send(stores: Stores, claim_owner: ClaimOwner, root: &Root) -> Resu
     }
     let page = stores.near.root_page(root)?;
     let builder = Builder::new(stores.far, claim_owner);
-    let mut sender = Sender { stores, claim_owner, builder, waiting: Vec::new(), unsent_bytes: 0 };
+    let mut sender = Sender { stores, claim_owner, builder, waiting: Vec::new(), unsent_bytes: 0, entries: 0 };
     sender.page(&page)?;
     sender.flush()?;
     let built = sender.builder.finish()?;
@@ -48,6 +53,8 @@ struct Sender<'a> {
     /// In the order of the file.
     waiting: Vec<Part>,
     unsent_bytes: u64,
+    /// Visited so far.
+    entries: u64,
 }
 
 enum Part {
@@ -69,6 +76,11 @@ struct NearPart {
 
 impl Sender<'_> {
     fn page(&mut self, page: &Page) -> Result<()> {
+        self.entries += page.entries.len() as u64;
+        if self.entries > MAX_ENTRIES {
+            let why = format!("more than {MAX_ENTRIES} entries");
+            return Err(format::Error::Corrupt { what: "manifest", why }.into());
+        }
         page.entries.iter().try_for_each(|entry| match &entry.kind {
             EntryKind::Page { address, .. } if !is_near(address.container) && is_leaf_of_pages(page) => {
                 self.add(Part::Leaf(*entry))
@@ -88,7 +100,14 @@ impl Sender<'_> {
     /// Adds so many bytes of a run's segments, from `skip` on.
     fn segments(&mut self, run: Run, segments: &[SegmentEntry], mut skip: u32, mut left: u64) -> Result<()> {
         for (near, segment) in run.addresses().zip(segments) {
-            let bytes = u64::from(segment.bytes.saturating_sub(skip)).min(left) as u32;
+            if left == 0 {
+                break;
+            }
+            if skip >= segment.bytes {
+                skip -= segment.bytes;
+                continue;
+            }
+            let bytes = u64::from(segment.bytes - skip).min(left) as u32;
             let far = self.stores.sent.far_address(near);
             self.unsent_bytes += if far.is_none() { u64::from(segment.bytes) } else { 0 };
             self.add(Part::Near(NearPart { near, segment: *segment, far, skip, bytes }))?;
@@ -105,6 +124,7 @@ impl Sender<'_> {
 
     fn flush(&mut self) -> Result<()> {
         self.send_unsent()?;
+        self.stores.forwarder.advance();
         self.unsent_bytes = 0;
         for part in std::mem::take(&mut self.waiting) {
             match part {

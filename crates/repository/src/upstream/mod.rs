@@ -77,22 +77,31 @@ impl Upstream {
         self.far.lease().refresh();
     }
 
+    /// Returns a number that grows while content goes to the far store or comes from there.
+    pub fn progress(&self) -> u64 {
+        self.forwarder.progress().wrapping_add(self.store.figures().0)
+    }
+
+    /// Whether a failure with this text is one that ends once the far store is opened again.
+    pub fn explains(&self, failure: &str) -> bool {
+        self.reopen_reason().is_some() || self.far.lease().explains(failure)
+    }
+
     /// Returns why nothing can be sent to the far store, or relied on there, until it is opened again, if there is a reason.
-    pub(crate) fn reopen_reason(&self) -> Option<String> {
+    pub fn reopen_reason(&self) -> Option<String> {
         self.far.reopen_reason().or_else(|| self.forwarder.failure())
     }
 
-    /// Collects the near store if its containers are longer than so many bytes: all goes that no unfinished session needs,
-    /// copies of far blocks with it.
+    /// Collects the near store if its containers are longer than so many bytes: what is not in a checkpoint of an unfinished
+    /// session is deleted, once the sessions that are older have ended.
     pub fn keep_within(&self, limit_bytes: u64) -> Result<Option<CollectReport>> {
         let near = open_made(&self.path, Access::Remove)?;
-        if near.local_catalog()?.statistics()?.container_bytes <= limit_bytes {
-            near.close()?;
-            return Ok(None);
-        }
-        let collected = collect(&near)?;
+        let is_too_long = || -> Result<bool> { Ok(near.local_catalog()?.statistics()?.container_bytes > limit_bytes) };
+        let collected = if is_too_long()? { Some(collect(&near)?) } else { None };
+        // What older sessions hold back is still there: nothing more is kept that can be fetched again.
+        self.store.keep_blocks(!is_too_long()?);
         near.close()?;
-        Ok(Some(collected))
+        Ok(collected)
     }
 
     /// Ends what is done behind. What was not sent on stays, for the sessions that need it.

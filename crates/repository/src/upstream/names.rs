@@ -12,6 +12,7 @@ use format::{Change, ContainerId, SessionId, StorePath};
 use store::ClaimOwner;
 
 use super::forwarder::Forwarder;
+use super::is_near;
 use super::manifest::{self, Stores};
 use super::sent_segments::SentSegments;
 use crate::{LEASE_MS, Repository};
@@ -30,7 +31,8 @@ pub(super) struct UpstreamNames {
 impl UpstreamNames {
     /// Sends what the changes name and the far store lacks, and commits them there.
     fn commit_far(&self, commit: &Commit) -> crate::Result<Committed> {
-        self.forwarder.flush();
+        let near = commit.references.iter().copied().filter(|container| is_near(*container)).collect();
+        self.forwarder.flush(&near);
         let claim_owner = ClaimOwner(self.claim_owners.fetch_add(1, Ordering::Relaxed));
         // Before anything is asked that the commit rests on.
         let epoch = self.far.lease().epoch();
@@ -38,7 +40,21 @@ impl UpstreamNames {
         let sent = changes.iter_mut().try_for_each(|change| self.send(claim_owner, change, &mut references));
         let committed = sent.and_then(|()| self.far.commit_since(epoch, claim_owner, changes, references, Vec::new()));
         self.far.store().release(claim_owner);
-        committed.inspect_err(|error| self.forwarder.note_failure(error))
+        committed.inspect_err(|error| self.note_failure(error))
+    }
+
+    /// Finds out whether the far store takes anything more from this process, which a commit does not say.
+    fn note_failure(&self, error: &crate::Error) {
+        use catalog::Error::{LeaseLost, Unavailable};
+        match error {
+            crate::Error::Catalog(LeaseLost { .. }) => self.far.lease().renew_soon(),
+            crate::Error::Catalog(Unavailable { .. }) => {
+                if let Err(found) = self.far.store().make_durable() {
+                    self.forwarder.note_failure(&found.into());
+                }
+            }
+            other => self.forwarder.note_failure(other),
+        }
     }
 
     fn send(
@@ -48,7 +64,7 @@ impl UpstreamNames {
         references: &mut BTreeSet<ContainerId>,
     ) -> crate::Result<()> {
         let Change::Write { version, .. } = change else { return Ok(()) };
-        let stores = Stores { near: &self.reader, far: &self.far, sent: &self.sent };
+        let stores = Stores { near: &self.reader, far: &self.far, sent: &self.sent, forwarder: &self.forwarder };
         let (root, referred) = manifest::send(stores, claim_owner, &version.root)?;
         version.root = root;
         references.extend(referred);
@@ -72,7 +88,7 @@ impl Names for UpstreamNames {
     /// The far store's transaction is the commit. That checkpoints go comes after it: where it fails, their session can be
     /// recovered, to the same content.
     fn commit(&self, commit: &Commit) -> Result<Committed> {
-        // Who stood still for longer than his lease commits nothing.
+        // A client whose lease ran out commits nothing.
         self.near.renew(commit.session, LEASE_MS, false)?;
         let committed = self.commit_far(commit).map_err(as_catalog_error)?;
         if !commit.checkpoints.is_empty() {
@@ -117,11 +133,18 @@ impl Names for UpstreamNames {
 }
 
 fn as_catalog_error(error: crate::Error) -> Error {
+    let upstream = || "the store upstream".to_owned();
     match error {
+        // Not the client's, to which this would be said.
+        crate::Error::Catalog(error @ Error::LeaseLost { .. }) => {
+            Error::Unavailable { peer: upstream(), why: error.to_string() }
+        }
         crate::Error::Catalog(error) => error,
+        crate::Error::Store(store::Error::Io { path, source }) => Error::Io { path, why: source.to_string() },
+        crate::Error::Store(error) if error.is_damage() => Error::Corrupt { path: upstream(), why: error.to_string() },
         crate::Error::Store(store::Error::Full { path }) => Error::Full { path },
         crate::Error::Store(store::Error::Replaced { peer }) => Error::Replaced { peer },
         crate::Error::Store(store::Error::Unavailable { peer, why }) => Error::Unavailable { peer, why },
-        other => Error::Unavailable { peer: "the store upstream".into(), why: other.to_string() },
+        other => Error::Unavailable { peer: upstream(), why: other.to_string() },
     }
 }

@@ -58,7 +58,7 @@ fn join(path: &Path, near: Repository, far: Arc<Repository>) -> Result<Repositor
     let cached = Arc::new(CachedBlocks::new(segments.clone(), fingerprint, KEEPER));
     let sent = Arc::<SentSegments>::default();
     let io = |source| Error::io(path.display(), source);
-    let store = NearStore::start(segments.clone(), far.store_arc(), cached.clone()).map_err(io)?;
+    let store = NearStore::start(segments.clone(), far.store_arc(), cached.clone(), &far.settings).map_err(io)?;
     let forwarder = Forwarder::start(segments, far.clone(), cached, sent.clone(), FIRST_FORWARDER).map_err(io)?;
     store.send_on(forwarder.clone());
     let lease = Lease::unrecorded(far.catalog.clone());

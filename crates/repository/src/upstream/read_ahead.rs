@@ -9,9 +9,8 @@ use format::{ContainerId, Run};
 const MAX_CONTAINERS: usize = 64;
 /// So near to the last request (segments) a request goes on from it: several threads of a client read one file.
 const SLACK: u32 = 2048;
-const FIRST_WINDOW: u32 = 512;
-/// 32 MiB in segments of 8 KiB.
-const MAX_WINDOW: u32 = 4096;
+/// The window is at most so many times what it is at first.
+const MAX_GROWTH: u32 = 8;
 
 /// A container that is being read.
 struct Reading {
@@ -23,13 +22,18 @@ struct Reading {
     window: u32,
 }
 
-#[derive(Default)]
 pub(super) struct ReadAhead {
+    /// Segments; none where they are too long for that.
+    first_window: u32,
     /// The one used last is the last.
     readings: VecDeque<Reading>,
 }
 
 impl ReadAhead {
+    pub fn new(first_window: u32) -> Self {
+        ReadAhead { first_window, readings: VecDeque::new() }
+    }
+
     /// Notes a request; returns what is to be fetched ahead of the next ones.
     pub fn requested(&mut self, run: Run) -> Option<Run> {
         let end = run.first.saturating_add(run.count);
@@ -41,11 +45,12 @@ impl ReadAhead {
             window: 0,
         });
         let goes_on = run.first.abs_diff(reading.end) <= SLACK;
-        let is_first = known.is_none();
         reading.window = match reading.window {
-            _ if !goes_on || is_first => 0,
-            0 => FIRST_WINDOW,
-            window => window.saturating_mul(2).min(MAX_WINDOW),
+            _ if !goes_on || known.is_none() => 0,
+            // It asks once more.
+            window if end <= reading.end => window,
+            0 => self.first_window,
+            window => window.saturating_mul(2).min(self.first_window * MAX_GROWTH),
         };
         (reading.end, reading.ahead) = match goes_on {
             true => (reading.end.max(end), reading.ahead.max(end)),
@@ -73,7 +78,7 @@ mod tests {
 
     #[test]
     fn a_container_read_in_order_is_fetched_once_and_further_each_time() {
-        let mut ahead = ReadAhead::default();
+        let mut ahead = ReadAhead::new(512);
         let (mut first, mut fetched_to) = (0, 64);
         assert_eq!(ahead.requested(run(0, 64)), None);
         for _ in 0..200 {
@@ -83,20 +88,20 @@ mod tests {
                 fetched_to = next.first + next.count;
             }
         }
-        assert!(fetched_to >= first + 64 + MAX_WINDOW / 2, "{fetched_to} at {first}");
+        assert!(fetched_to >= first + 64 + 512 * MAX_GROWTH / 2, "{fetched_to} at {first}");
     }
 
     #[test]
     fn requests_here_and_there_fetch_nothing_ahead() {
-        let mut ahead = ReadAhead::default();
+        let mut ahead = ReadAhead::new(512);
         for at in [0, 100_000, 50_000, 200_000, 10_000] {
-            assert_eq!(ahead.requested(run(at, 8)), None);
+            assert_eq!([ahead.requested(run(at, 8)), ahead.requested(run(at, 8))], [None, None]);
         }
     }
 
     #[test]
     fn few_containers_are_remembered() {
-        let mut ahead = ReadAhead::default();
+        let mut ahead = ReadAhead::new(512);
         for container in 0..1000 {
             ahead.requested(Run { container: ContainerId(container), ..run(0, 1) });
         }

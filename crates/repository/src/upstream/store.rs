@@ -6,7 +6,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use format::{Block, BlockKind, Fingerprint, Run, SegmentAddress, SegmentEntry};
+use format::{
+    Block, BlockKind, ChunkerKind, Fingerprint, MAX_SEGMENT_BYTES, Run, SegmentAddress, SegmentEntry, Settings,
+};
 use store::{Answer, ClaimOwner, Error, Lru, Result, SegmentStore, StoredBlock};
 
 use super::cached_blocks::CachedBlocks;
@@ -17,12 +19,12 @@ use super::read_ahead::ReadAhead;
 
 /// Each fetches a run ahead over a connection of its own.
 const AHEAD_THREADS: usize = 8;
-/// Of such a run, some 4 MiB: the blocks at its ends come with the runs beside it, too.
-const AHEAD_SEGMENTS: u32 = 512;
+/// Of such a run: the blocks at its ends come with the runs beside it, too.
+const AHEAD_BYTES: u32 = 4 << 20;
 /// Runs that wait to be fetched ahead, at most: 256 MiB of content.
 const MAX_AHEAD_RUNS: usize = 64;
-/// The list of so short a run comes with its blocks, which are wanted next.
-const SHORT_RUN: u32 = 64;
+/// The list of a run as short as this comes with its blocks, which are wanted next (bytes).
+const SHORT_RUN_BYTES: u32 = 512 << 10;
 /// Memory for lists of longer ones (bytes).
 const LISTS_BYTES: usize = 16 << 20;
 
@@ -37,11 +39,12 @@ pub(super) struct NearStore {
     ahead: Mutex<Ahead>,
     more: Condvar,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Mean length of a segment (bytes); at most that of the longest where files are not cut.
+    segment_bytes: u32,
     fetched_bytes: AtomicU64,
     cached_bytes: AtomicU64,
 }
 
-#[derive(Default)]
 struct Ahead {
     policy: ReadAhead,
     waiting: VecDeque<Run>,
@@ -54,7 +57,10 @@ impl NearStore {
         near: Arc<dyn SegmentStore>,
         far: Arc<dyn SegmentStore>,
         cached: Arc<CachedBlocks>,
+        settings: &Settings,
     ) -> std::io::Result<Arc<Self>> {
+        let segment_bytes =
+            if settings.chunker == ChunkerKind::File { MAX_SEGMENT_BYTES } else { settings.segment_bytes };
         let store = Arc::new(NearStore {
             near,
             far,
@@ -62,9 +68,14 @@ impl NearStore {
             forwarder: OnceLock::new(),
             in_flight: InFlight::default(),
             lists: Mutex::new(Lru::new(LISTS_BYTES)),
-            ahead: Mutex::default(),
+            ahead: Mutex::new(Ahead {
+                policy: ReadAhead::new(AHEAD_BYTES / segment_bytes),
+                waiting: VecDeque::new(),
+                is_stopped: false,
+            }),
             more: Condvar::new(),
             threads: Mutex::default(),
+            segment_bytes,
             fetched_bytes: AtomicU64::new(0),
             cached_bytes: AtomicU64::new(0),
         });
@@ -81,6 +92,11 @@ impl NearStore {
         let _ = self.forwarder.set(forwarder);
     }
 
+    /// Whether far blocks that come are kept from now on.
+    pub fn keep_blocks(&self, has_room: bool) {
+        self.cached.keep_blocks(has_room);
+    }
+
     /// Returns the encoded bytes of far blocks that came, and that were here already.
     pub fn figures(&self) -> (u64, u64) {
         (self.fetched_bytes.load(Ordering::Relaxed), self.cached_bytes.load(Ordering::Relaxed))
@@ -95,7 +111,6 @@ impl NearStore {
 
     /// Returns the far blocks that hold the run's segments, from here or from there.
     fn far_blocks(&self, run: Run) -> Result<Vec<StoredBlock>> {
-        self.plan_ahead(run);
         let (mut found, mut rest) = (Vec::<StoredBlock>::new(), run);
         while rest.count > 0 {
             for placed in self.next_blocks(rest)? {
@@ -155,12 +170,13 @@ impl NearStore {
 
     fn plan_ahead(&self, run: Run) {
         let mut ahead = self.ahead();
-        let Some(next) = ahead.policy.requested(run) else { return };
-        for first in (0..next.count).step_by(AHEAD_SEGMENTS as usize) {
+        let Some(next) = ahead.policy.requested(run).filter(|_| !self.cached.is_full()) else { return };
+        let segments = (AHEAD_BYTES / self.segment_bytes).max(1);
+        for first in (0..next.count).step_by(segments as usize) {
             if ahead.waiting.len() >= MAX_AHEAD_RUNS {
                 break;
             }
-            let count = AHEAD_SEGMENTS.min(next.count - first);
+            let count = segments.min(next.count - first);
             ahead.waiting.push_back(Run { first: next.first + first, count, ..next });
         }
         self.more.notify_all();
@@ -186,7 +202,7 @@ impl NearStore {
     }
 
     fn far_entries(&self, run: Run) -> Result<Vec<SegmentEntry>> {
-        if run.count <= SHORT_RUN {
+        if run.count <= SHORT_RUN_BYTES / self.segment_bytes {
             return entries_of(&self.far_blocks(run)?, run);
         }
         let lists = || self.lists.lock().unwrap_or_else(PoisonError::into_inner);
@@ -254,7 +270,11 @@ impl SegmentStore for NearStore {
     }
 
     fn get(&self, run: Run) -> Result<Vec<StoredBlock>> {
-        if is_near(run.container) { self.near.get(run) } else { self.far_blocks(run) }
+        if is_near(run.container) {
+            return self.near.get(run);
+        }
+        self.plan_ahead(run);
+        self.far_blocks(run)
     }
 
     fn get_each(&self, runs: &[Run], take: &mut dyn FnMut(Vec<StoredBlock>) -> bool) -> Result<()> {
