@@ -114,7 +114,9 @@ def a_node_on_either_side_dies_while_ranks_write(scene, which):
 @test
 def a_near_store_is_no_store_of_its_own(scene):
     far = Far(scene)
-    far.near_node().stop()
+    node = far.near_node()
+    far.store.through(node).listing()
+    node.stop()
     near = scene.folder / "near"
     far.store.command("ls", f"{near}::", code=1)
     far.store.command("put", __file__, f"{near}::", code=1)

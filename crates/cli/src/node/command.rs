@@ -121,6 +121,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let address = server.local_address();
     arguments.check_openness(address, is_open, output)?;
     let metrics = arguments.serve_metrics(&node, &server)?;
+    let tidying = arguments.upstream.keep_within(&node, &directory).context("starting the node's threads")?;
     let announced = announce(output, address, metrics);
     if arguments.restarted_on.is_none() {
         // The process that started the node has read its address by now, and may have closed the pipe.
@@ -129,7 +130,6 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let watched = (node.clone(), server.clone());
     let watch = std::thread::Builder::new().name("watch".into()).spawn(move || restart::watch(&watched.0, &watched.1));
     let watch = watch.context("starting the node's threads")?;
-    let tidying = arguments.upstream.keep_within(&node, &directory).context("starting the node's threads")?;
     let accepting = server.spawn();
     ending.ready();
     ending.wait();

@@ -15,20 +15,20 @@ pub(super) struct InFlight {
 }
 
 /// While it lives, others wait for the run.
-pub(super) struct Turn<'a> {
+pub(super) struct FetchGuard<'a> {
     in_flight: &'a InFlight,
     run: Run,
 }
 
 impl InFlight {
     /// None where some of the run is on its way.
-    pub fn begin(&self, run: Run) -> Option<Turn<'_>> {
+    pub fn begin(&self, run: Run) -> Option<FetchGuard<'_>> {
         let mut runs = self.runs();
         if runs.iter().any(|other| overlap(other, &run)) {
             return None;
         }
         runs.push(run);
-        Some(Turn { in_flight: self, run })
+        Some(FetchGuard { in_flight: self, run })
     }
 
     /// Waits until none of the run is on its way; false when that takes too long.
@@ -43,7 +43,7 @@ impl InFlight {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for FetchGuard<'_> {
     fn drop(&mut self) {
         let mut runs = self.in_flight.runs();
         if let Some(at) = runs.iter().position(|run| *run == self.run) {
