@@ -22,6 +22,6 @@ pub use local::{Counters, LocalStore, Options, ReadableParts, Report};
 pub use lru::Lru;
 pub use memory::{CountingRegistrar, MemoryStore};
 pub use segment_store::{
-    Answer, ClaimOwner, Error, FAR, Registrar, Result, SealedContainer, SegmentStore, StoredBlock,
+    Answer, ClaimOwner, Error, FAR, Registrar, Result, SealedContainer, SegmentStore, StoredBlock, get_one_by_one,
 };
 pub use table::TABLE_FOLDER;

@@ -13,18 +13,17 @@ const FIELD: &str = "\
     choice chunker claims client clock closing codec collect commit committed comparison completion confirmed \
     connection connections containers content context counters counting credentials cursor damage decoded detach \
     difference digest directory disconnect done durable ends engines entries entry error event extents failed failure \
-    fault faulty fetch field figures file files flight forwarder found frame frames from guard handle handler \
-    handshake header heartbeats held hello holders id identity idle in incoming index io issued join kept key kind \
-    known lease leaves limits link list live liveness local lock lost lru manifests map memory merge mode names near \
-    new next nonce numbers off offers one open opened operation options order origin others outgoing overwritten pace \
-    packed packer parts path payload pending permissions pin plain plan pointer pool pooled process published purpose \
-    queue queued random range ranges reach read readable reader rebuild receive received record reduction referable \
-    refusal rejection remote removals repair replier report repository request resolution resolve resolved result role \
-    root rounds runs scan scope scopes sealed secret secrets segments send sender sent server service set settings \
-    shared shot skipped slice slots snapshot socket source sources spot sqlite start started state statistics status \
-    step store stored stores streams stretch subject taken target thread threads time timeouts times tls to \
-    transaction tree unfinished unreadable unsynced up update upstream verify view waker whole window work world write \
-    writer written";
+    fault faulty fetch field figures file files flight forwarder frame frames from guard handle handler handshake \
+    header heartbeats held hello holders id identity idle in incoming index io issued join key kind known lease leaves \
+    limits link list live liveness local lock lost lru manifests map memory merge mode names near new next nonce \
+    numbers off offers one open opened operation options order origin others outgoing overwritten pace packed packer \
+    pair parts path payload pending permissions pin plain plan pointer pool pooled process published purpose queue \
+    queued random range ranges reach read readable reader rebuild receive received record reduction referable refusal \
+    rejection remote removals repair replier report repository request resolution resolve resolved result role root \
+    rounds runs scan scope scopes sealed secret secrets segments send sender sent server service set settings shared \
+    shot skipped slice slots snapshot socket source sources spot sqlite start started state statistics status step \
+    store stored streams stretch subject target thread threads time timeouts times tls to transaction tree unfinished \
+    unreadable unsynced up update upstream verify view waker whole window work world write writer written";
 
 #[test]
 fn every_word_of_a_public_type_is_the_fields_or_is_defined() {

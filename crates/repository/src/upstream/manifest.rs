@@ -22,7 +22,7 @@ const MAX_ENTRIES: u64 = 1 << 32;
 
 /// The two stores, and what is known of one in the other.
 #[derive(Clone, Copy)]
-pub(super) struct Stores<'a> {
+pub(super) struct StorePair<'a> {
     /// Reads both.
     pub near: &'a Repository,
     pub far: &'a Repository,
@@ -31,7 +31,7 @@ pub(super) struct Stores<'a> {
 }
 
 /// Returns a root for the far store, whose segments are all there, and some of the containers it refers to.
-pub(super) fn send(stores: Stores, claim_owner: ClaimOwner, root: &Root) -> Result<(Root, BTreeSet<ContainerId>)> {
+pub(super) fn send(stores: StorePair, claim_owner: ClaimOwner, root: &Root) -> Result<(Root, BTreeSet<ContainerId>)> {
     if let Root::Stored { address, .. } = root
         && !is_near(address.container)
     {
@@ -47,7 +47,7 @@ pub(super) fn send(stores: Stores, claim_owner: ClaimOwner, root: &Root) -> Resu
 }
 
 struct Sender<'a> {
-    stores: Stores<'a>,
+    stores: StorePair<'a>,
     claim_owner: ClaimOwner,
     builder: Builder<'a>,
     /// In the order of the file.
@@ -141,7 +141,7 @@ impl Sender<'_> {
         Ok(())
     }
 
-    /// Stores what the far store lacks of the segments whose place there is not known.
+    /// StorePair what the far store lacks of the segments whose place there is not known.
     fn send_unsent(&mut self) -> Result<()> {
         let unsent = self.waiting.iter_mut().filter_map(|part| match part {
             Part::Near(part) if part.far.is_none() => Some(part),

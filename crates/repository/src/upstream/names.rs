@@ -13,7 +13,7 @@ use store::ClaimOwner;
 
 use super::forwarder::Forwarder;
 use super::is_near;
-use super::manifest::{self, Stores};
+use super::manifest::{self, StorePair};
 use super::sent_segments::SentSegments;
 use crate::{LEASE_MS, Repository};
 
@@ -64,7 +64,7 @@ impl UpstreamNames {
         references: &mut BTreeSet<ContainerId>,
     ) -> crate::Result<()> {
         let Change::Write { version, .. } = change else { return Ok(()) };
-        let stores = Stores { near: &self.reader, far: &self.far, sent: &self.sent, forwarder: &self.forwarder };
+        let stores = StorePair { near: &self.reader, far: &self.far, sent: &self.sent, forwarder: &self.forwarder };
         let (root, referred) = manifest::send(stores, claim_owner, &version.root)?;
         version.root = root;
         references.extend(referred);

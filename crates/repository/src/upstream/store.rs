@@ -9,7 +9,7 @@ use std::time::Duration;
 use format::{
     Block, BlockKind, ChunkerKind, Fingerprint, MAX_SEGMENT_BYTES, Run, SegmentAddress, SegmentEntry, Settings,
 };
-use store::{Answer, ClaimOwner, Error, Lru, Result, SegmentStore, StoredBlock};
+use store::{Answer, ClaimOwner, Error, Lru, Result, SegmentStore, StoredBlock, get_one_by_one};
 
 use super::cached_blocks::CachedBlocks;
 use super::forwarder::Forwarder;
@@ -281,17 +281,7 @@ impl SegmentStore for NearStore {
         let far: Vec<_> = runs.iter().filter(|run| !is_near(run.container)).copied().collect();
         // What fails is met again below.
         let _ = self.fetch_each(&far);
-        for run in runs {
-            let is_enough = match self.get(*run) {
-                Ok(found) => !take(found),
-                Err(error) if error.is_damage() => false,
-                Err(error) => return Err(error),
-            };
-            if is_enough {
-                break;
-            }
-        }
-        Ok(())
+        get_one_by_one(self, runs, take)
     }
 
     fn entries(&self, run: Run) -> Result<Vec<SegmentEntry>> {

@@ -14,10 +14,10 @@ mod digest_offers;
 mod failed_files;
 mod file;
 mod frame;
-mod kept_ranges;
 mod names;
 mod oneshot;
 mod operation;
+mod read_ahead_ranges;
 
 mod pending_frames;
 mod piece;

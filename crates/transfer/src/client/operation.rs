@@ -4,10 +4,10 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use super::kept_ranges::Taken;
 use super::oneshot::Answer;
 use super::piece::{Cursor, Piece};
-use super::read_ahead::{Found, ReadAhead};
+use super::read_ahead::{ReadAhead, ReadSources};
+use super::read_ahead_ranges::ReadAheadPiece;
 use super::read_parts::Part;
 use super::session::Session;
 use crate::{Error, Result};
@@ -145,7 +145,7 @@ impl Started {
     /// Takes what was asked for ahead, and sends the read requests; this process's earlier writes go ahead of them on the
     /// same streams.
     fn ask(self: &Arc<Self>) {
-        let Found { taken, missing, ahead } = self.read_ahead.read(&self.pieces);
+        let ReadSources { taken, missing, ahead } = self.read_ahead.read(&self.pieces);
         self.session.seal();
         if missing.is_empty() && taken.is_empty() {
             return self.end(Ok(0));
@@ -164,8 +164,8 @@ impl Started {
         }
     }
 
-    fn take(self: &Arc<Self>, taken: Taken) {
-        let (started, Taken { request, at, target }) = (self.clone(), taken);
+    fn take(self: &Arc<Self>, taken: ReadAheadPiece) {
+        let (started, ReadAheadPiece { request, at, target }) = (self.clone(), taken);
         request.then(Box::new(move |arrived| match arrived.and_then(|arrived| arrived.of(at, &target)) {
             Some(bytes) => {
                 target.fill(bytes, &mut Vec::new());

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use policy::read_ahead::Conditions;
 use policy::streams::StreamPace;
 
-use super::kept_ranges::{KeptRanges, Taken};
 use super::oneshot::Answer;
 use super::piece::Piece;
+use super::read_ahead_ranges::{ReadAheadPiece, ReadAheadRanges};
 use super::read_parts::{self, Part};
 use super::request_ahead::RequestAhead;
 use super::session::Session;
@@ -37,13 +37,13 @@ struct State {
     pace: StreamPace,
     /// The largest size that a node has reported since everything was dropped.
     file_bytes: u64,
-    kept: KeptRanges,
+    kept: ReadAheadRanges,
 }
 
 /// What was found of a read.
 #[derive(Default)]
-pub(super) struct Found {
-    pub taken: Vec<Taken>,
+pub(super) struct ReadSources {
+    pub taken: Vec<ReadAheadPiece>,
     /// To be asked for.
     pub missing: Vec<Part>,
     /// To be asked for behind that.
@@ -58,29 +58,29 @@ impl ReadAhead {
             reads: Default::default(),
             pace: StreamPace::default(),
             file_bytes: 0,
-            kept: KeptRanges::default(),
+            kept: ReadAheadRanges::default(),
         };
         Arc::new(ReadAhead { session: session.clone(), made: Instant::now(), state: Mutex::new(state) })
     }
 
     /// Notes a read, and finds what is there of it. Writes that were copied before must be sealed before anything of it
     /// is sent.
-    pub fn read(&self, wanted: &[Piece]) -> Found {
+    pub fn read(&self, wanted: &[Piece]) -> ReadSources {
         let mut state = self.state();
         let ranges = if state.is_allowed && state.is_far() { ranges_of(wanted) } else { Vec::new() };
         if ranges.is_empty() {
-            return Found { missing: self.split_over(&state, wanted), ..Found::default() };
+            return ReadSources { missing: self.split_over(&state, wanted), ..ReadSources::default() };
         }
         if !state.reads.read(&ranges) {
             state.kept.clear();
         }
         let mut missing = Vec::new();
-        let taken: Vec<Taken> = wanted.iter().flat_map(|piece| state.kept.find(piece, &mut missing)).collect();
+        let taken: Vec<ReadAheadPiece> = wanted.iter().flat_map(|piece| state.kept.find(piece, &mut missing)).collect();
         wanted.iter().for_each(|piece| state.kept.drop_read(piece));
         if !missing.is_empty() || taken.iter().any(|taken| !taken.request.has_arrived()) {
             state.reads.waits();
         }
-        Found { taken, missing: self.split_over(&state, &missing), ahead: self.plan(&mut state) }
+        ReadSources { taken, missing: self.split_over(&state, &missing), ahead: self.plan(&mut state) }
     }
 
     /// Splits the pieces into requests that suit the link.

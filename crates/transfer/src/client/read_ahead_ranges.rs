@@ -9,9 +9,9 @@ use super::request_ahead::RequestAhead;
 
 /// Ranges of the file that do not overlap, by their beginning.
 #[derive(Default)]
-pub(super) struct KeptRanges(BTreeMap<u64, Kept>);
+pub(super) struct ReadAheadRanges(BTreeMap<u64, ReadAheadRange>);
 
-struct Kept {
+struct ReadAheadRange {
     end: u64,
     request: Arc<RequestAhead>,
     /// Its place in the request's answer.
@@ -19,14 +19,14 @@ struct Kept {
 }
 
 /// Bytes of a read that are there, or under way.
-pub(super) struct Taken {
+pub(super) struct ReadAheadPiece {
     pub request: Arc<RequestAhead>,
     /// Their place in the request's answer.
     pub at: usize,
     pub target: Piece,
 }
 
-impl KeptRanges {
+impl ReadAheadRanges {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -39,13 +39,13 @@ impl KeptRanges {
     pub fn insert(&mut self, ranges: &[Piece], request: &Arc<RequestAhead>) {
         let mut at = 0;
         for range in ranges {
-            self.0.insert(range.offset(), Kept { end: range.end(), request: request.clone(), at });
+            self.0.insert(range.offset(), ReadAheadRange { end: range.end(), request: request.clone(), at });
             at += range.bytes() as usize;
         }
     }
 
     /// Returns what of the piece is kept, and adds the rest to `missing`.
-    pub fn find(&self, piece: &Piece, missing: &mut Vec<Piece>) -> Vec<Taken> {
+    pub fn find(&self, piece: &Piece, missing: &mut Vec<Piece>) -> Vec<ReadAheadPiece> {
         let (mut taken, mut offset) = (Vec::new(), piece.offset());
         for (start, kept) in self.overlapping(piece.offset()..piece.end()) {
             let within = start.max(offset)..kept.end.min(piece.end());
@@ -53,7 +53,7 @@ impl KeptRanges {
                 missing.push(piece.within(offset..within.start));
             }
             let at = kept.at + (within.start - start) as usize;
-            taken.push(Taken { request: kept.request.clone(), at, target: piece.within(within.clone()) });
+            taken.push(ReadAheadPiece { request: kept.request.clone(), at, target: piece.within(within.clone()) });
             offset = within.end;
         }
         if offset < piece.end() {
@@ -72,12 +72,12 @@ impl KeptRanges {
         self.remove(range, |_| true);
     }
 
-    fn remove(&mut self, range: Range<u64>, is_due: impl Fn(&Kept) -> bool) {
+    fn remove(&mut self, range: Range<u64>, is_due: impl Fn(&ReadAheadRange) -> bool) {
         let due = self.overlapping(range).filter(|(_, kept)| is_due(kept)).map(|(start, _)| start);
         due.collect::<Vec<_>>().into_iter().for_each(|start| drop(self.0.remove(&start)));
     }
 
-    fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = (u64, &Kept)> {
+    fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = (u64, &ReadAheadRange)> {
         let first = self.0.range(..=range.start).next_back();
         let first = first.filter(|(_, kept)| kept.end > range.start && !range.is_empty());
         let begin = first.map_or(range.start, |(start, _)| *start);
@@ -90,10 +90,10 @@ mod tests {
     use super::super::request_ahead::ReadAheadMemory;
     use super::*;
 
-    fn kept(ranges: &[(u64, u64)]) -> KeptRanges {
+    fn kept(ranges: &[(u64, u64)]) -> ReadAheadRanges {
         let memory = Arc::new(ReadAheadMemory::new(1000));
         let pieces: Vec<Piece> = ranges.iter().map(|(start, end)| Piece::without_memory(*start..*end)).collect();
-        let mut kept = KeptRanges::default();
+        let mut kept = ReadAheadRanges::default();
         kept.insert(&pieces, &RequestAhead::new(memory.charge(1).unwrap()));
         kept
     }
@@ -102,7 +102,7 @@ mod tests {
     type Place = (usize, u64, u64);
 
     /// What is found of a read, and what is missing.
-    fn found(kept: &KeptRanges, range: Range<u64>) -> (Vec<Place>, Vec<(u64, u64)>) {
+    fn found(kept: &ReadAheadRanges, range: Range<u64>) -> (Vec<Place>, Vec<(u64, u64)>) {
         let mut missing = Vec::new();
         let taken = kept.find(&Piece::without_memory(range), &mut missing);
         let taken = taken.iter().map(|taken| (taken.at, taken.target.offset(), taken.target.end()));
