@@ -111,6 +111,24 @@ def a_node_on_either_side_dies_while_ranks_write(scene, which):
     far.store.verify()
 
 
+@test(seconds=90)
+def a_command_through_a_near_node_waits_for_a_far_one_that_is_away(scene):
+    far, source = Far(scene), scene.folder / "source"
+    source.write_bytes(scene.dice.randbytes(1 << 20))
+    store = far.store.through(far.near_node(upstream=far.node.address))
+    store.command("put", source, store.at("file"))
+    processes.kill(far.node.process.pid)
+    far.node.process.wait()
+    move = scene.start([THALWEG, "mv", store.at("file"), store.at("moved")])
+    # A command itself waits 15 s for a node that is lost.
+    time.sleep(18)
+    check(move.poll() is None, "the command did not wait")
+    far.node = Node(scene, far.store.folder, listen=far.node.address)
+    scene.wait_for(move)
+    check(move.returncode == 0, f"mv ended with {move.returncode}")
+    check(set(store.listing()) == set(far.store.listing()) == {"moved"}, "the file was not moved")
+
+
 @test
 def a_near_store_is_no_store_of_its_own(scene):
     far = Far(scene)

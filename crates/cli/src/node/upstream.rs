@@ -9,6 +9,7 @@ use ::address::{CredentialFiles, StoreAddress, connect_with, open_remote};
 use format::StoreId;
 use repository::{Access, Repository, Upstream};
 use transfer::Remote;
+use transfer::client::Settings;
 
 use super::{Node, maintenance};
 use crate::failure::misuse;
@@ -16,6 +17,8 @@ use crate::location::store_of_argument;
 
 /// How often the near store's length is looked at.
 const CHECK_INTERVAL: Duration = Duration::from_secs(30);
+/// Of the time that clients wait, for a far node that is lost: they hear the reason before they give up.
+const SHARE_OF_TIMEOUT: f64 = 0.75;
 /// Of the disk, for the near store.
 const SHARE_OF_DISK: u64 = 4;
 
@@ -47,7 +50,9 @@ impl UpstreamArguments {
             misuse!("{}: --upstream takes a node's address, as in thalweg://far:7420", upstream.display());
         };
         let (secret_file, tls_ca) = (self.upstream_secret_file.clone(), self.upstream_tls_ca.clone());
-        Ok(Some(connect_with(&CredentialFiles { secret_file, tls_ca }, &address)?))
+        let far = connect_with(&CredentialFiles { secret_file, tls_ca }, &address)?;
+        far.set_reconnect_timeout(Settings::transport_from_environment()?.timeout.mul_f64(SHARE_OF_TIMEOUT));
+        Ok(Some(far))
     }
 
     /// Whether the far node is told a secret that is not this one's own.

@@ -8,6 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use format::{BlockKind, ContainerId, FingerprintKind, Label, Run, SegmentAddress};
 use store::{ClaimOwner, SegmentStore, StoredBlock};
 
+use super::in_flight::gaps;
+
 /// Some 150 MB, for a TB in blocks of 256 KiB. Beyond, all is forgotten and fetched again.
 const MAX_BLOCKS: usize = 1 << 20;
 
@@ -51,10 +53,6 @@ impl CachedBlocks {
         }
     }
 
-    pub fn holds(&self, far: SegmentAddress) -> bool {
-        self.find(far).is_some()
-    }
-
     /// Returns the part of the run before the first segment that is here, which is not the run's own first.
     pub fn missing_part(&self, run: Run) -> Run {
         let labels = self.labels();
@@ -62,6 +60,18 @@ impl CachedBlocks {
         let next = labels.range((run.container, run.first + 1)..(run.container, end.max(run.first + 1))).next();
         let count = next.map_or(run.count, |((_, first), _)| first - run.first);
         Run { count, ..run }
+    }
+
+    /// Returns the parts of the run that are not here.
+    pub fn missing_parts(&self, run: Run) -> Vec<Run> {
+        let labels = self.labels();
+        let end = run.first.saturating_add(run.count);
+        let before = labels.range(..=(run.container, run.first)).next_back();
+        let others =
+            labels.range((run.container, run.first.saturating_add(1))..(run.container, end.max(run.first + 1)));
+        let here = before.into_iter().chain(others).filter(|((container, _), _)| *container == run.container);
+        let here: Vec<_> = here.map(|((_, first), (count, _))| Run { first: *first, count: *count, ..run }).collect();
+        gaps(run, &here)
     }
 
     /// Keeps a block that came, if it is what it says: other clients are answered with its segments from now on.

@@ -20,6 +20,8 @@ struct Reading {
     /// Fetched up to here.
     ahead: u32,
     window: u32,
+    /// The container has no segment from here on, as far as is known.
+    limit: u32,
 }
 
 pub(super) struct ReadAhead {
@@ -43,6 +45,7 @@ impl ReadAhead {
             end: run.first,
             ahead: end,
             window: 0,
+            limit: u32::MAX,
         });
         let goes_on = run.first.abs_diff(reading.end) <= SLACK;
         reading.window = match reading.window {
@@ -56,8 +59,9 @@ impl ReadAhead {
             true => (reading.end.max(end), reading.ahead.max(end)),
             false => (end, end),
         };
-        let wanted = reading.end.saturating_add(reading.window);
-        let due = wanted > reading.ahead && wanted - reading.ahead >= reading.window / 2 && reading.window > 0;
+        let wanted = reading.end.saturating_add(reading.window).min(reading.limit);
+        let is_rest = wanted == reading.limit;
+        let due = wanted > reading.ahead && (is_rest || wanted - reading.ahead >= reading.window / 2);
         let next = due.then(|| Run { first: reading.ahead, count: wanted - reading.ahead, ..run });
         reading.ahead = if due { wanted } else { reading.ahead };
         self.readings.push_back(reading);
@@ -65,6 +69,13 @@ impl ReadAhead {
             self.readings.pop_front();
         }
         next
+    }
+
+    /// Notes that the container has no segment from `limit` on.
+    pub fn ended(&mut self, container: ContainerId, limit: u32) {
+        if let Some(reading) = self.readings.iter_mut().find(|reading| reading.container == container) {
+            reading.limit = limit;
+        }
     }
 }
 
@@ -97,6 +108,16 @@ mod tests {
         for at in [0, 100_000, 50_000, 200_000, 10_000] {
             assert_eq!([ahead.requested(run(at, 8)), ahead.requested(run(at, 8))], [None, None]);
         }
+    }
+
+    #[test]
+    fn nothing_is_fetched_behind_the_end_of_a_container() {
+        let mut ahead = ReadAhead::new(512);
+        ahead.requested(run(0, 64));
+        assert_eq!(ahead.requested(run(64, 64)), Some(run(128, 512)));
+        ahead.ended(ContainerId(1), 700);
+        assert_eq!(ahead.requested(run(128, 256)), Some(run(640, 60)));
+        assert_eq!(ahead.requested(run(384, 256)), None);
     }
 
     #[test]

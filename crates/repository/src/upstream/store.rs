@@ -13,7 +13,7 @@ use store::{Answer, ClaimOwner, Error, Lru, Result, SegmentStore, StoredBlock, g
 
 use super::cached_blocks::CachedBlocks;
 use super::forwarder::Forwarder;
-use super::in_flight::InFlight;
+use super::in_flight::{FetchGuard, InFlight};
 use super::is_near;
 use super::read_ahead::ReadAhead;
 
@@ -23,6 +23,8 @@ const AHEAD_THREADS: usize = 8;
 const AHEAD_BYTES: u32 = 4 << 20;
 /// Runs that wait to be fetched ahead, at most: 256 MiB of content.
 const MAX_AHEAD_RUNS: usize = 64;
+/// Fewer come when they are asked for.
+const MIN_AHEAD_SEGMENTS: u32 = 32;
 /// The list of a run as short as this comes with its blocks, which are wanted next (bytes).
 const SHORT_RUN_BYTES: u32 = 512 << 10;
 /// Memory for lists of longer ones (bytes).
@@ -150,19 +152,15 @@ impl NearStore {
         self.cached.keep(placed);
     }
 
-    /// Fetches runs that are not here and that nobody fetches, one behind another over one connection.
+    /// Fetches what is not here of the runs, and that nobody fetches, one part behind another over one connection.
     fn fetch_each(&self, runs: &[Run]) -> Result<()> {
-        let is_here = |run: &&Run| self.cached.holds(SegmentAddress::new(run.container, run.first));
-        let turns: Vec<_> = runs
-            .iter()
-            .filter(|run| !is_here(run))
-            .filter_map(|run| Some((*run, self.in_flight.begin(*run)?)))
-            .collect();
-        let missing: Vec<_> = turns.iter().map(|(run, _)| *run).collect();
-        if missing.is_empty() {
+        let missing = runs.iter().flat_map(|run| self.cached.missing_parts(*run));
+        let turns: Vec<_> = missing.flat_map(|part| self.in_flight.begin_parts(part)).collect();
+        if turns.is_empty() {
             return Ok(());
         }
-        self.far.get_each(&missing, &mut |blocks| {
+        let parts: Vec<_> = turns.iter().map(FetchGuard::run).collect();
+        self.far.get_each(&parts, &mut |blocks| {
             blocks.iter().for_each(|placed| self.keep(placed));
             true
         })
@@ -184,10 +182,25 @@ impl NearStore {
 
     fn fetch_ahead(&self) {
         while let Some(run) = self.take_ahead() {
-            // Whoever reads meets the error.
-            if self.fetch_each(&[run]).is_err() {
-                self.ahead().waiting.clear();
+            match self.fetch_each(&[run]) {
+                Ok(()) => {}
+                Err(Error::NotFound { .. }) => self.fetch_to_the_end(run),
+                // Whoever reads meets the error.
+                Err(_) => self.ahead().waiting.clear(),
             }
+        }
+    }
+
+    /// Fetches the beginning of a run within which its container ends, but for the last segments.
+    fn fetch_to_the_end(&self, run: Run) {
+        let (mut first, mut count) = (run.first, run.count / 2);
+        while count >= MIN_AHEAD_SEGMENTS {
+            match self.fetch_each(&[Run { first, count, ..run }]) {
+                Ok(()) => first += count,
+                Err(Error::NotFound { .. }) => self.ahead().policy.ended(run.container, first + count),
+                Err(_) => return,
+            }
+            count /= 2;
         }
     }
 

@@ -147,6 +147,11 @@ impl Remote {
         Ok(Remote { shared: Arc::new(shared) })
     }
 
+    /// Has a lost node tried again for so long, instead of 15 s.
+    pub fn set_reconnect_timeout(&self, timeout: Duration) {
+        self.shared.outage.set_timeout(timeout);
+    }
+
     /// Returns the settings of the node's store.
     pub fn welcome(&self) -> &Settings {
         &self.shared.settings

@@ -3,6 +3,7 @@
 //! All requests of a [`super::Remote`] share the time: one that begins while the node is away has no more left than those
 //! that noticed it first.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,7 +30,7 @@ pub fn report_absence(observer: impl Fn(&str) + Send + Sync + 'static) {
 
 /// Since when a node has answered none of its requests.
 pub(super) struct Outage {
-    timeout: Duration,
+    timeout_ms: AtomicU64,
     state: Mutex<Option<Away>>,
 }
 
@@ -43,7 +44,17 @@ struct Away {
 
 impl Outage {
     pub fn new(timeout: Duration) -> Self {
-        Outage { timeout, state: Mutex::new(None) }
+        let outage = Outage { timeout_ms: AtomicU64::new(0), state: Mutex::new(None) };
+        outage.set_timeout(timeout);
+        outage
+    }
+
+    pub fn set_timeout(&self, timeout: Duration) {
+        self.timeout_ms.store(timeout.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout_ms.load(Ordering::Relaxed))
     }
 
     /// Notes that the node has answered.
@@ -54,7 +65,7 @@ impl Outage {
     /// Fails when the node was just found still away, after all the time that it may take.
     pub fn check(&self) -> Result<()> {
         match &*self.lock() {
-            Some(away) if away.since.elapsed() > self.timeout && away.last_attempt.elapsed() < FRESH => {
+            Some(away) if away.since.elapsed() > self.timeout() && away.last_attempt.elapsed() < FRESH => {
                 Err(Error::Unavailable { peer: away.peer.clone(), why: away.why.clone() })
             }
             _ => Ok(()),
@@ -66,7 +77,7 @@ impl Outage {
         let now = Instant::now();
         let mut state = self.lock();
         let (since, is_reported) = state.as_ref().map_or((now, false), |away| (away.since, away.is_reported));
-        let deadline = since + self.timeout;
+        let deadline = since + self.timeout();
         let must_report = !is_reported && begun.elapsed() >= REPORT_DELAY && now < deadline;
         let (peer, why) = (peer.to_owned(), why.to_owned());
         let report = must_report.then(|| {
@@ -103,7 +114,7 @@ impl<'a> Attempts<'a> {
     /// Waits before the next attempt, each time twice as long; returns the error when the time is over.
     pub fn wait(&mut self, error: Error) -> Result<()> {
         let Error::Unavailable { peer, why } = &error else { return Err(error) };
-        let own_deadline = *self.first_failure.get_or_insert_with(Instant::now) + self.outage.timeout;
+        let own_deadline = *self.first_failure.get_or_insert_with(Instant::now) + self.outage.timeout();
         let deadline = self.outage.note(peer, why, self.begun).min(own_deadline);
         let pause = self.pauses.next();
         if Instant::now() + pause > deadline {
