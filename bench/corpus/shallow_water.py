@@ -41,10 +41,10 @@ class Flow:
     def jets(self, random):
         """Height, u, v, tracer: jets in balance with the height, and anomalies that break it."""
         lat, lon = self.latitude, self.longitude
-        u = 45.0 * numpy.exp(-(((abs(lat) - 0.7) / 0.15) ** 2)) + 0 * lon
+        u = 35.0 * numpy.exp(-(((abs(lat) - 0.7) / 0.15) ** 2)) + 0 * lon
         balance = -(self.coriolis + u * numpy.tan(lat) / RADIUS_M) * u * self.dy / GRAVITY
         height = DEPTH_M + numpy.cumsum(balance, axis=0)
-        height += DEPTH_M - height.mean() + 60.0 * smooth_noise(*height.shape, random)
+        height += DEPTH_M - height.mean() + 40.0 * smooth_noise(*height.shape, random)
         tracer = numpy.exp(-((lat / 0.5) ** 2)) + 0.05 * smooth_noise(*height.shape, random)
         return numpy.stack([height - self.ground, u, 0 * u, tracer])
 
