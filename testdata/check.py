@@ -110,10 +110,10 @@ def part_header(data):
 
 
 def block_header(data):
-    names = "kind codec cipher level filters key_id group record_length phase segments raw stored zero offset sum rest"
+    names = "kind codec cipher level filters key_id group record_length phase segments raw stored element offset sum rest"
     block = dict(zip(names.split(), struct.unpack("<BBBb4sIIIIIIIIQQQ", data)))
     assert block["kind"] <= 2 and block["codec"] <= 2 and block["cipher"] == 0 and block["filters"] == bytes(4)
-    assert block["segments"] > 0 and block["raw"] <= 64 << 20 and block["zero"] == block["rest"] == 0
+    assert block["segments"] > 0 and block["raw"] <= 64 << 20 and block["element"] == block["rest"] == 0
     return block
 
 
@@ -408,7 +408,7 @@ def frames():
     for path in sorted((FOLDER / "frames").iterdir()):
         data = path.read_bytes()
         magic, protocol, zero, kind, request, body, payload, _ = struct.unpack("<4sBBHQIIQ", data[:32])
-        assert magic == b"TWGF" and protocol == 12 and zero == 0 and len(data) == 32 + body + payload, path
+        assert magic == b"TWGF" and protocol == 13 and zero == 0 and len(data) == 32 + body + payload, path
         unasked = kind in (0x8004, 0x8006, 0x8047, 0x8049)
         assert path.name.startswith(f"{kind:04x}-") and (request == 0) == unasked, path
         if kind in BODIES:

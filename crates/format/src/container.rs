@@ -180,6 +180,30 @@ impl CodecId {
     }
 }
 
+/// A reversible rearrangement of a block's bytes before the codec, which finds more in them then. The block's whole
+/// records are rearranged; the bytes before the first and after the last of them stay where they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Filter {
+    /// The first bytes of all records, then their second bytes, and so on: a plane for each byte of a record.
+    Shuffle = 1,
+    /// Each element less the same element of the record before, modulo 2 to the power of its bits.
+    Delta = 2,
+    /// After [`Filter::Shuffle`]: each byte less the one before it in its plane, modulo 256.
+    ByteDelta = 3,
+}
+
+impl Filter {
+    pub fn from_byte(byte: u8) -> Result<Self> {
+        match byte {
+            1 => Ok(Filter::Shuffle),
+            2 => Ok(Filter::Delta),
+            3 => Ok(Filter::ByteDelta),
+            _ => corrupt("block header", format!("unknown filter {byte}; a newer thalweg wrote it")),
+        }
+    }
+}
+
 /// Describes segments that are compressed together. Stands in a part's index and, with
 /// `offset` 0, before a block on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,6 +213,7 @@ pub struct BlockHeader {
     pub cipher: u8,
     /// The codec's level, for information; decoding does not need it.
     pub level: i8,
+    /// Numbers of [`Filter`]s, in the order in which they were applied; 0 ends the list.
     pub filters: [u8; 4],
     pub key_id: u32,
     pub group: u32,
@@ -198,6 +223,8 @@ pub struct BlockHeader {
     pub segments: u32,
     pub raw_bytes: u32,
     pub stored_bytes: u32,
+    /// Bytes of one element for [`Filter::Delta`]: 1, 2, 4 or 8; else 0.
+    pub element_bytes: u8,
     /// From the start of the part's data.
     pub offset: u64,
     /// [`checksum`] of the stored bytes.
@@ -208,7 +235,7 @@ impl BlockHeader {
     pub fn write(&self, to: &mut Writer) {
         to.u8(self.kind as u8).u8(self.codec as u8).u8(self.cipher).u8(self.level as u8).put(&self.filters);
         to.u32(self.key_id).u32(self.group).u32(self.record_length).u32(self.phase);
-        to.u32(self.segments).u32(self.raw_bytes).u32(self.stored_bytes).u32(0);
+        to.u32(self.segments).u32(self.raw_bytes).u32(self.stored_bytes).u8(self.element_bytes).put(&[0; 3]);
         to.u64(self.offset).u64(self.checksum).u64(0);
     }
 
@@ -217,7 +244,8 @@ impl BlockHeader {
         let codec = CodecId::from_byte(from.u8()?)?;
         let (cipher, level, filters) = (from.u8()?, from.u8()? as i8, from.array()?);
         let (key_id, group, record_length, phase) = (from.u32()?, from.u32()?, from.u32()?, from.u32()?);
-        let (segments, raw_bytes, stored_bytes, _) = (from.u32()?, from.u32()?, from.u32()?, from.u32()?);
+        let (segments, raw_bytes, stored_bytes) = (from.u32()?, from.u32()?, from.u32()?);
+        let (element_bytes, _) = (from.u8()?, from.array::<3>()?);
         let (offset, checksum, _) = (from.u64()?, from.u64()?, from.u64()?);
         Ok(BlockHeader {
             kind,
@@ -232,6 +260,7 @@ impl BlockHeader {
             segments,
             raw_bytes,
             stored_bytes,
+            element_bytes,
             offset,
             checksum,
         })
@@ -370,6 +399,7 @@ mod tests {
             segments: 4,
             raw_bytes: 10,
             stored_bytes: 8,
+            element_bytes: 4,
             offset: 77,
             checksum: 1,
         };

@@ -23,7 +23,7 @@ pub use bytes::{Reader, Writer};
 pub use change::{Change, JournalRecord, VersionId, VersionRecord};
 pub use container::{
     BLOCK_HEADER_BYTES, Block, BlockHeader, BlockKind, CONTAINER_HEADER_BYTES, CONTAINER_MAGIC, CodecId,
-    ContainerHeader, LABEL_BYTES, Label, PART_ENTRY_BYTES, PART_HEADER_BYTES, PartEntry, PartHeader,
+    ContainerHeader, Filter, LABEL_BYTES, Label, PART_ENTRY_BYTES, PART_HEADER_BYTES, PartEntry, PartHeader,
     SEGMENT_ENTRY_BYTES, SegmentEntry,
 };
 pub use frame::{FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, MAX_BODY_BYTES, MAX_PAYLOAD_BYTES, PROTOCOL};

@@ -13,6 +13,38 @@ pub enum Compression {
     Zstd { level: i8 },
 }
 
+/// How a block's bytes are rearranged before they are compressed, taking it for records of `record_bytes` each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filters {
+    None,
+    /// The first bytes of all records, then their second bytes, and so on: a plane for each byte of a record.
+    Shuffle {
+        record_bytes: u32,
+    },
+    /// As `Shuffle`, and then each byte less the one before it in its plane.
+    ShuffleByteDelta {
+        record_bytes: u32,
+    },
+    /// Each element less the same one of the record before, and then as `Shuffle`.
+    DeltaShuffle {
+        record_bytes: u32,
+        element_bytes: u8,
+    },
+}
+
+/// How a block is encoded: filters first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Encoding {
+    pub filters: Filters,
+    pub compression: Compression,
+}
+
+impl From<Compression> for Encoding {
+    fn from(compression: Compression) -> Self {
+        Encoding { filters: Filters::None, compression }
+    }
+}
+
 /// The result of a cheap probe of a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Probe {
@@ -20,6 +52,15 @@ pub struct Probe {
     pub byte_collisions: f32,
     /// Whether stretches of some hundred bytes occur more than once.
     pub repeats: bool,
+}
+
+/// Answers what the choice asks about a block.
+pub trait Sample {
+    /// Returns the distance at which bytes are equal most often, where that is clearly more often than at others (bytes).
+    fn record_bytes(&mut self) -> Option<u32>;
+
+    /// Encodes a part of the block; returns encoded / raw bytes.
+    fn share(&mut self, encoding: Encoding) -> f32;
 }
 
 /// Entropy coding gains about (collisions − 1) / (2 ln 2) bits of 8 when bytes are nearly even: 0.4 % at this
@@ -35,6 +76,10 @@ const NEARLY_SHARE: f32 = 0.03;
 /// At or below this share the time of a higher level is spent on data that rewards it.
 const REWARDING_SHARE: f32 = 0.4;
 
+/// Filters are taken where they save at least so much of what is stored without: they cost a pass over the block in each
+/// direction, and a tenth of the trial may be chance.
+const WORTHWHILE_SHARE: f32 = 0.97;
+
 const FAST: Compression = Compression::Zstd { level: 1 };
 const THOROUGH: Compression = Compression::Zstd { level: 3 };
 
@@ -43,24 +88,45 @@ pub fn never() -> Compression {
     Compression::None
 }
 
-/// Decides for one block. `share_of` compresses a sample and returns encoded / raw bytes; it is only asked what
-/// the decision hangs on, and never for what looks incompressible.
-pub fn choose(probe: Probe, mut share_of: impl FnMut(Compression) -> f32) -> Compression {
+/// Decides for one block. The sample is only asked what the decision hangs on, and nothing for what looks incompressible.
+pub fn choose(probe: Probe, sample: &mut impl Sample) -> Encoding {
     if probe.byte_collisions < EVEN_COLLISIONS {
-        return if probe.repeats { FAST } else { Compression::None };
+        return if probe.repeats { FAST } else { Compression::None }.into();
     }
+    let plain = choose_compression(|compression| sample.share(compression.into()));
+    let Some(record_bytes) = sample.record_bytes() else { return plain.compression.into() };
+    let candidates = filters_for(record_bytes).map(|filters| Encoding { filters, compression: FAST });
+    let tried = candidates.map(|encoding| (sample.share(encoding), encoding));
+    match tried.min_by(|(one, _), (other, _)| one.total_cmp(other)) {
+        Some((share, encoding)) if share < plain.share * WORTHWHILE_SHARE => encoding,
+        _ => plain.compression.into(),
+    }
+}
+
+struct Tried {
+    compression: Compression,
+    share: f32,
+}
+
+/// Chooses among codecs without filters.
+fn choose_compression(mut share_of: impl FnMut(Compression) -> f32) -> Tried {
     let lz4 = share_of(Compression::Lz4);
-    if lz4 > NO_MATCHES_SHARE {
-        return FAST;
-    }
-    let zstd = share_of(FAST);
-    if lz4 <= zstd + NEARLY_SHARE {
-        Compression::Lz4
-    } else if zstd <= REWARDING_SHARE {
-        THOROUGH
-    } else {
-        FAST
-    }
+    let fast = share_of(FAST);
+    let (compression, share) = match () {
+        _ if lz4 > NO_MATCHES_SHARE => (FAST, fast),
+        _ if lz4 <= fast + NEARLY_SHARE => (Compression::Lz4, lz4),
+        _ if fast <= REWARDING_SHARE => (THOROUGH, fast),
+        _ => (FAST, fast),
+    };
+    Tried { compression, share }
+}
+
+/// Returns the filters that are worth a try on records of this length. Where a record is one number, whole numbers are
+/// subtracted; of others it is not known where their elements begin.
+fn filters_for(record_bytes: u32) -> impl Iterator<Item = Filters> {
+    let is_number = matches!(record_bytes, 2 | 4 | 8);
+    let delta = is_number.then_some(Filters::DeltaShuffle { record_bytes, element_bytes: record_bytes as u8 });
+    [Filters::Shuffle { record_bytes }, Filters::ShuffleByteDelta { record_bytes }].into_iter().chain(delta)
 }
 
 #[cfg(test)]
@@ -69,35 +135,59 @@ mod tests {
 
     const SKEWED: Probe = Probe { byte_collisions: 2.0, repeats: false };
 
-    fn chosen(probe: Probe, lz4: f32, zstd: f32) -> Compression {
-        choose(probe, |tried| if tried == Compression::Lz4 { lz4 } else { zstd })
+    /// A block with records of this length, if any, and what each encoding makes of it.
+    struct Block<F>(Option<u32>, F);
+
+    impl<F: FnMut(Encoding) -> f32> Sample for Block<F> {
+        fn record_bytes(&mut self) -> Option<u32> {
+            self.0
+        }
+
+        fn share(&mut self, encoding: Encoding) -> f32 {
+            self.1(encoding)
+        }
+    }
+
+    fn untried(probe: Probe) -> Encoding {
+        choose(probe, &mut Block(Some(8), |_| panic!("tried")))
+    }
+
+    fn chosen(lz4: f32, zstd: f32) -> Compression {
+        let share = |tried: Encoding| if tried.compression == Compression::Lz4 { lz4 } else { zstd };
+        let chosen = choose(SKEWED, &mut Block(None, share));
+        assert_eq!(chosen.filters, Filters::None);
+        chosen.compression
     }
 
     #[test]
     fn incompressible_data_is_never_tried() {
-        let random = Probe { byte_collisions: 1.01, repeats: false };
-        assert_eq!(choose(random, |_| panic!("tried")), never());
+        assert_eq!(untried(Probe { byte_collisions: 1.01, repeats: false }), never().into());
     }
 
     #[test]
     fn repeats_among_random_bytes_are_compressed() {
-        let repeated = Probe { byte_collisions: 1.01, repeats: true };
-        assert_eq!(choose(repeated, |_| panic!("tried")), FAST);
+        assert_eq!(untried(Probe { byte_collisions: 1.01, repeats: true }), FAST.into());
     }
 
     #[test]
-    fn noisy_arrays_get_the_fast_level_after_one_trial() {
-        assert_eq!(choose(SKEWED, |tried| if tried == Compression::Lz4 { 1.0 } else { panic!("tried") }), FAST);
+    fn records_are_filtered_where_that_saves_more_than_its_cost() {
+        let delta = Filters::DeltaShuffle { record_bytes: 8, element_bytes: 8 };
+        let share_with = |best: f32| move |tried: Encoding| if tried.filters == delta { best } else { 0.8 };
+        let filtered = Encoding { filters: delta, compression: FAST };
+        assert_eq!(choose(SKEWED, &mut Block(Some(8), share_with(0.7))), filtered);
+        assert_eq!(choose(SKEWED, &mut Block(Some(8), share_with(0.79))).filters, Filters::None);
+        let planes = |tried: Encoding| if tried.filters == Filters::None { 0.9 } else { 0.5 };
+        assert_eq!(choose(SKEWED, &mut Block(Some(56), planes)).filters, Filters::Shuffle { record_bytes: 56 });
     }
 
     #[test]
     fn lz4_is_taken_when_nearly_as_good() {
-        assert_eq!(chosen(SKEWED, 0.52, 0.5), Compression::Lz4);
-        assert_eq!(chosen(SKEWED, 0.7, 0.5), FAST);
+        assert_eq!(chosen(0.52, 0.5), Compression::Lz4);
+        assert_eq!(chosen(0.7, 0.5), FAST);
     }
 
     #[test]
     fn text_gets_the_thorough_level() {
-        assert_eq!(chosen(SKEWED, 0.4, 0.28), THOROUGH);
+        assert_eq!(chosen(0.4, 0.28), THOROUGH);
     }
 }

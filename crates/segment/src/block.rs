@@ -2,10 +2,10 @@
 //!
 //! Nothing in a block is trusted before it is checked: a decoded block may have come over a network.
 
-use format::{Block, BlockKind, CodecChoice, CodecId, Fingerprint, FingerprintKind};
+use format::{Block, BlockHeader, BlockKind, CodecChoice, CodecId, Fingerprint, FingerprintKind};
 
 use crate::builder::BlockBuilder;
-use crate::codec;
+use crate::encoding;
 use crate::error::{Error, Result, corrupt};
 use crate::fingerprint::fingerprint;
 
@@ -22,16 +22,13 @@ pub fn encode(kind: BlockKind, segments: &[(Fingerprint, &[u8])], choice: CodecC
 /// that the segments match their fingerprints.
 pub fn decode(block: &Block) -> Result<Vec<u8>> {
     check_known(block)?;
-    codec::decode(block.header.codec, &block.payload, block.header.raw_bytes as usize)
+    encoding::decode(&block.header, &block.payload)
 }
 
 fn check_known(block: &Block) -> Result<()> {
     let header = &block.header;
-    if header.cipher != 0 || header.filters != [0; 4] {
-        return corrupt(format!(
-            "cipher {} and filters {:?} are unknown to this program; use a newer thalweg",
-            header.cipher, header.filters
-        ));
+    if header.cipher != 0 {
+        return corrupt(format!("cipher {} is unknown to this program; use a newer thalweg", header.cipher));
     }
     Ok(block.check()?)
 }
@@ -45,7 +42,8 @@ pub fn decode_verified(block: &Block, kind: FingerprintKind) -> Result<Vec<u8>> 
 
 /// As [`decode_verified`]; takes the payload out of the block, without a copy where it is stored uncompressed.
 pub fn take_verified(block: &mut Block, kind: FingerprintKind) -> Result<Vec<u8>> {
-    let stored_as_it_is = block.header.codec == CodecId::None && block.header.raw_bytes == block.header.stored_bytes;
+    let BlockHeader { codec, filters, raw_bytes, stored_bytes, .. } = block.header;
+    let stored_as_it_is = codec == CodecId::None && filters[0] == 0 && raw_bytes == stored_bytes;
     if !stored_as_it_is {
         return decode_verified(block, kind);
     }

@@ -2,9 +2,10 @@
 
 use format::{Block, BlockHeader, BlockKind, CodecChoice, CodecId, Fingerprint, SegmentEntry, checksum};
 use policy::Compression;
+use policy::compression::Encoding;
 
-use crate::codec::{self, MAX_BLOCK_BYTES};
-use crate::probe;
+use crate::codec::MAX_BLOCK_BYTES;
+use crate::{encoding, probe};
 
 /// Raw bytes from which on a block is full: long enough to compress well, short enough to decode for one segment.
 pub const BLOCK_BYTES: usize = 256 << 10;
@@ -50,14 +51,19 @@ impl BlockBuilder {
 
     /// Encodes the pushed segments, and begins a new block.
     pub fn finish(&mut self, choice: CodecChoice) -> Block {
+        self.finish_as(encoding(choice, &self.raw))
+    }
+
+    /// As [`BlockBuilder::finish`], in this encoding, if that saves anything.
+    pub fn finish_as(&mut self, encoding: Encoding) -> Block {
         let raw_bytes = self.raw.len() as u32;
-        let (codec, level, payload) = self.take_payload(compression(choice, &self.raw));
+        let (encoding, payload) = self.take_payload(encoding);
         let segments = std::mem::take(&mut self.segments);
-        let header = BlockHeader {
+        let mut header = BlockHeader {
             kind: self.kind,
-            codec,
+            codec: CodecId::None,
             cipher: 0,
-            level,
+            level: 0,
             filters: [0; 4],
             key_id: 0,
             group: 0,
@@ -66,22 +72,22 @@ impl BlockBuilder {
             segments: segments.len() as u32,
             raw_bytes,
             stored_bytes: payload.len() as u32,
+            element_bytes: 0,
             offset: 0,
             checksum: checksum(&payload),
         };
+        encoding::describe(encoding, &mut header);
         Block { header, segments, payload }
     }
 
-    /// Returns the encoded bytes, or, where they are no smaller, the buffer itself.
-    fn take_payload(&mut self, compression: Compression) -> (CodecId, i8, Vec<u8>) {
-        let encoded = codec::encode(compression, &self.raw);
-        let (codec, level, payload) = match (compression, encoded) {
-            (Compression::Lz4, Some(payload)) => (CodecId::Lz4, 0, payload),
-            (Compression::Zstd { level }, Some(payload)) => (CodecId::Zstd, level, payload),
-            (Compression::None, _) | (_, None) => (CodecId::None, 0, self.take_raw()),
+    /// Returns the encoded bytes, or, where they are no smaller, the buffer itself; and how they are encoded.
+    fn take_payload(&mut self, encoding: Encoding) -> (Encoding, Vec<u8>) {
+        let encoded = match encoding::encode(encoding, &self.raw) {
+            Some(payload) => (encoding, payload),
+            None => (Compression::None.into(), self.take_raw()),
         };
         self.raw.clear();
-        (codec, level, payload)
+        encoded
     }
 
     /// Returns the buffer itself when it is well filled, and a copy when most of it would lie idle.
@@ -114,12 +120,12 @@ pub fn encode_in_blocks<'a>(
     })
 }
 
-fn compression(choice: CodecChoice, raw: &[u8]) -> Compression {
+fn encoding(choice: CodecChoice, raw: &[u8]) -> Encoding {
     match choice {
         CodecChoice::Auto => probe::choose(raw),
-        CodecChoice::None => policy::compression::never(),
-        CodecChoice::Lz4 => Compression::Lz4,
-        CodecChoice::Zstd(level) => Compression::Zstd { level },
+        CodecChoice::None => policy::compression::never().into(),
+        CodecChoice::Lz4 => Compression::Lz4.into(),
+        CodecChoice::Zstd(level) => Compression::Zstd { level }.into(),
     }
 }
 

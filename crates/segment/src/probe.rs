@@ -4,10 +4,10 @@
 //! how even the bytes are, and, where they are even, whether stretches repeat, which no histogram shows.
 //! Samples are spread over the block: a block may hold segments of many files.
 
-use policy::Compression;
-use policy::compression::Probe;
+use policy::compression::{Encoding, Probe, Sample};
 
-use crate::codec;
+use crate::encoding::encoded_bytes;
+use crate::record::record_bytes;
 
 /// Runs of bytes that are counted, and their length: a cache line each, 4 KiB in all.
 const RUNS: usize = 64;
@@ -24,15 +24,28 @@ const ANCHORS: usize = 1024;
 const STRETCHES: usize = 8;
 const WORD_BYTES: usize = 8;
 
-/// Returns how `raw` should be compressed, by `policy`'s choice.
-pub(crate) fn choose(raw: &[u8]) -> Compression {
-    let mut sample = Vec::new();
-    policy::compression::choose(probe(raw), |compression| {
-        if sample.is_empty() {
-            sample = trial_sample(raw);
+/// Returns how `raw` should be encoded, by `policy`'s choice.
+pub(crate) fn choose(raw: &[u8]) -> Encoding {
+    policy::compression::choose(probe(raw), &mut BlockSample { raw, trial: Vec::new() })
+}
+
+struct BlockSample<'a> {
+    raw: &'a [u8],
+    /// Made when it is asked for.
+    trial: Vec<u8>,
+}
+
+impl Sample for BlockSample<'_> {
+    fn record_bytes(&mut self) -> Option<u32> {
+        record_bytes(self.raw)
+    }
+
+    fn share(&mut self, encoding: Encoding) -> f32 {
+        if self.trial.is_empty() {
+            self.trial = trial_sample(self.raw);
         }
-        codec::encoded_bytes(compression, &sample) as f32 / sample.len() as f32
-    })
+        encoded_bytes(encoding, &self.trial) as f32 / self.trial.len() as f32
+    }
 }
 
 fn probe(raw: &[u8]) -> Probe {
@@ -136,7 +149,7 @@ mod tests {
         let copy = bytes[1000..131_000].to_vec();
         bytes[132_077..132_077 + copy.len()].copy_from_slice(&copy);
         assert!(probe(&bytes).repeats);
-        assert_ne!(choose(&bytes), Compression::None);
+        assert_ne!(choose(&bytes).compression, policy::compression::never());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The golden blocks, one a codec and one a kind, and mutations of them. A compressor's output may change with its
+//! The golden blocks, one a codec, one a filter and one a kind, and mutations of them. A compressor's output may change with its
 //! version, so those blocks are only read; the uncompressed ones are also made again.
 //!
 //! `THALWEG_WRITE_GOLDEN=1` writes them again, from the golden files of `format`, for those of `store`.
@@ -8,7 +8,10 @@ extern crate thalweg_segment as segment;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use format::{Block, BlockKind, CodecChoice, CodecId, FingerprintKind, Writer};
+use format::{Block, BlockKind, CodecId, FingerprintKind, Writer};
+use policy::Compression;
+use policy::compression::{Encoding, Filters};
+use segment::BlockBuilder;
 
 #[path = "../../../fuzz/src/blocks.rs"]
 mod blocks;
@@ -26,26 +29,32 @@ struct Golden {
     name: &'static str,
     kind: BlockKind,
     codec: CodecId,
-    choice: CodecChoice,
+    encoding: Encoding,
     /// Length of one record of the data; 0 when unknown.
     record_length: u32,
     /// Each segment's golden file and range in it.
     segments: Vec<(&'static str, Range<usize>)>,
 }
 
-fn all() -> [Golden; 5] {
-    let data = |name, codec, choice, record_length, ranges: &[Range<usize>]| {
+fn all() -> [Golden; 8] {
+    let data = |name, codec, encoding, record_length, ranges: &[Range<usize>]| {
         let segments = ranges.iter().map(|range| ("segments.bin", range.clone())).collect();
-        Golden { name, kind: BlockKind::Data, codec, choice, record_length, segments }
+        Golden { name, kind: BlockKind::Data, codec, encoding, record_length, segments }
     };
     let whole = |name, kind, segments: &[(&'static str, usize)]| {
         let segments = segments.iter().map(|&(file, bytes)| (file, 0..bytes)).collect();
-        Golden { name, kind, codec: CodecId::None, choice: CodecChoice::None, record_length: 0, segments }
+        Golden { name, kind, codec: CodecId::None, encoding: Compression::None.into(), record_length: 0, segments }
     };
+    let text = [7000..9000, 9000..11_000, 11_000..13_000];
+    let zstd = Compression::Zstd { level: 3 };
+    let filtered = |name, filters| data(name, CodecId::Zstd, Encoding { filters, compression: zstd }, 0, &text);
     [
-        data("none.bin", CodecId::None, CodecChoice::None, 8, &[0..1000, 1000..3000]),
-        data("lz4.bin", CodecId::Lz4, CodecChoice::Lz4, 0, &[3000..4500, 4500..7000]),
-        data("zstd.bin", CodecId::Zstd, CodecChoice::Zstd(3), 0, &[7000..9000, 9000..11_000, 11_000..13_000]),
+        data("none.bin", CodecId::None, Compression::None.into(), 8, &[0..1000, 1000..3000]),
+        data("lz4.bin", CodecId::Lz4, Compression::Lz4.into(), 0, &[3000..4500, 4500..7000]),
+        data("zstd.bin", CodecId::Zstd, zstd.into(), 0, &text),
+        filtered("shuffle.bin", Filters::Shuffle { record_bytes: 7 }),
+        filtered("byte-delta.bin", Filters::ShuffleByteDelta { record_bytes: 12 }),
+        filtered("delta.bin", Filters::DeltaShuffle { record_bytes: 16, element_bytes: 4 }),
         whole("page.bin", BlockKind::Page, &[("page-leaf.bin", 288), ("page-interior.bin", 160)]),
         whole("journal.bin", BlockKind::Journal, &[("journal.bin", 1017)]),
     ]
@@ -71,7 +80,9 @@ fn golden_blocks_decode_to_the_golden_segments() {
         let contents: Vec<Vec<u8>> = contents.collect();
         let named = contents.iter().map(|bytes| (segment::fingerprint(FINGERPRINT, bytes), bytes.as_slice()));
         let named: Vec<_> = named.collect();
-        let made = segment::encode(golden.kind, &named, golden.choice, golden.record_length);
+        let mut builder = BlockBuilder::new(golden.kind, golden.record_length);
+        named.iter().for_each(|(fingerprint, bytes)| builder.push(*fingerprint, bytes));
+        let made = builder.finish_as(golden.encoding);
         let name = format!("blocks/{}", golden.name);
         if std::env::var_os("THALWEG_WRITE_GOLDEN").is_some() {
             let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/v0");
@@ -80,6 +91,7 @@ fn golden_blocks_decode_to_the_golden_segments() {
         let kept = read(&name);
         let block = blocks::read(&kept).expect("a golden block is whole");
         assert_eq!((block.header.kind, block.header.codec), (golden.kind, golden.codec), "{name}");
+        assert_eq!(block.header.filters, made.header.filters, "{name}");
         let raw = segment::decode_verified(&block, FINGERPRINT).expect("a golden block decodes");
         assert!(segment::segments(&block, &raw).eq(named), "{name}");
         if golden.codec == CodecId::None {

@@ -69,6 +69,7 @@ pub fn block(segments: &[(u64, usize)]) -> Block {
         segments: segments.len() as u32,
         raw_bytes: payload.len() as u32,
         stored_bytes: payload.len() as u32,
+        element_bytes: 0,
         offset: 0,
         checksum: checksum(&payload),
     };

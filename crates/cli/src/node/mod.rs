@@ -280,6 +280,7 @@ impl Service for NodeService {
         // A sync is long where the disk is slow, and is progress as long as the disk takes what was written.
         let upstream = self.node.repository.upstream().map_or(0, |upstream| upstream.progress());
         let own = self.node.progress.load(Ordering::Relaxed).wrapping_add(self.node.repository.synced_bytes());
-        own.wrapping_add(upstream)
+        let sent = self.node.upstream.as_ref().map_or(0, Remote::progress);
+        own.wrapping_add(upstream).wrapping_add(sent)
     }
 }

@@ -16,11 +16,13 @@ use crate::failure::misuse;
 use crate::location::store_of_argument;
 
 /// How often the near store's length is looked at.
-const CHECK_INTERVAL: Duration = Duration::from_secs(30);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Of the time that clients wait, for a far node that is lost: they hear the reason before they give up.
 const SHARE_OF_TIMEOUT: f64 = 0.75;
 /// Of the disk, for the near store.
 const SHARE_OF_DISK: u64 = 4;
+/// Of the disk; where less is free, the near store keeps nothing that it can do without.
+const MIN_FREE_SHARE: u64 = 10;
 
 #[derive(clap::Args, Debug)]
 pub(super) struct UpstreamArguments {
@@ -65,15 +67,18 @@ impl UpstreamArguments {
         if self.upstream.is_none() {
             return Ok(None);
         }
-        let (limit_bytes, node) = (self.limit_bytes(path), node.clone());
-        Builder::new().name("tidy".into()).spawn(move || tidy(&node, limit_bytes)).map(Some)
+        let (cache_gib, path, node) = (self.cache_gib, path.to_owned(), node.clone());
+        Builder::new().name("tidy".into()).spawn(move || tidy(&node, || limit_bytes(cache_gib, &path))).map(Some)
     }
+}
 
-    fn limit_bytes(&self, path: &Path) -> u64 {
-        let of_disk =
-            || rustix::fs::statvfs(path).map_or(u64::MAX, |disk| disk.f_blocks * disk.f_frsize / SHARE_OF_DISK);
-        self.cache_gib.map_or_else(of_disk, |gib| gib << 30)
+/// Returns how long the near store may be now (bytes).
+fn limit_bytes(cache_gib: Option<u64>, path: &Path) -> u64 {
+    let Ok(disk) = rustix::fs::statvfs(path) else { return u64::MAX };
+    if disk.f_bavail < disk.f_blocks / MIN_FREE_SHARE {
+        return 0;
     }
+    cache_gib.map_or(disk.f_blocks * disk.f_frsize / SHARE_OF_DISK, |gib| gib << 30)
 }
 
 pub(super) fn open(directory: &Path, far: &Remote) -> anyhow::Result<Repository> {
@@ -81,13 +86,13 @@ pub(super) fn open(directory: &Path, far: &Remote) -> anyhow::Result<Repository>
     Ok(repository::open_near(directory, far, StoreId(transfer::random_bytes()?))?)
 }
 
-fn tidy(node: &Node, limit_bytes: u64) {
+fn tidy(node: &Node, limit_bytes: impl Fn() -> u64) {
     let Some(upstream) = node.repository.upstream() else { return };
     let mut looked = Instant::now();
     while !node.is_stopping() {
         std::thread::sleep(maintenance::TICK);
         if looked.elapsed() >= CHECK_INTERVAL {
-            tidy_once(node, upstream, limit_bytes);
+            tidy_once(node, upstream, limit_bytes());
             looked = Instant::now();
         }
     }
@@ -99,8 +104,10 @@ fn tidy_once(node: &Node, upstream: &Upstream, limit_bytes: u64) {
         upstream.refresh();
     }
     match upstream.keep_within(limit_bytes) {
-        Ok(Some(collected)) => tracing::info!("collected the near store: {} bytes freed", collected.freed_bytes()),
-        Ok(None) => {}
+        Ok(Some(collected)) if collected.freed_bytes() > 0 => {
+            tracing::info!("collected the near store: {} bytes freed", collected.freed_bytes())
+        }
+        Ok(_) => {}
         Err(error) => tracing::warn!("collecting the near store: {error}"),
     }
 }

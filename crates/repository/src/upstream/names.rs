@@ -37,10 +37,31 @@ impl UpstreamNames {
         // Before anything is asked that the commit rests on.
         let epoch = self.far.lease().epoch();
         let (mut changes, mut references) = (commit.changes.clone(), BTreeSet::new());
+        let asker = self.asker(commit)?;
         let sent = changes.iter_mut().try_for_each(|change| self.send(claim_owner, change, &mut references));
-        let committed = sent.and_then(|()| self.far.commit_since(epoch, claim_owner, changes, references, Vec::new()));
+        let wanted = sent.and_then(|()| Ok(self.check_asker(asker)?));
+        let committed =
+            wanted.and_then(|()| self.far.commit_since(epoch, claim_owner, changes, references, Vec::new()));
         self.far.store().release(claim_owner);
         committed.inspect_err(|error| self.note_failure(error))
+    }
+
+    /// Returns the session of a path whose checkpoints the commit takes, if programs write in it now.
+    fn asker(&self, commit: &Commit) -> Result<Option<SessionId>> {
+        let Some((session, ..)) = commit.checkpoints.first() else { return Ok(None) };
+        let session = self.near.path_session(*session)?;
+        Ok(session.filter(|session| !session.interrupted).map(|session| session.id))
+    }
+
+    /// Refuses what took so long that all programs have left meanwhile: they were told that it failed, and others may have
+    /// committed since.
+    fn check_asker(&self, asker: Option<SessionId>) -> Result<()> {
+        match asker {
+            Some(session) if self.near.path_session(session)?.is_none_or(|found| found.interrupted) => {
+                Err(Error::LeaseLost { session })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Finds out whether the far store takes anything more from this process, which a commit does not say.
@@ -141,7 +162,11 @@ fn as_catalog_error(error: crate::Error) -> Error {
         }
         crate::Error::Catalog(error) => error,
         crate::Error::Store(store::Error::Io { path, source }) => Error::Io { path, why: source.to_string() },
-        crate::Error::Store(error) if error.is_damage() => Error::Corrupt { path: upstream(), why: error.to_string() },
+        // Of either store; of the near one nothing but unfinished sessions is needed.
+        crate::Error::Store(error) if error.is_damage() => Error::Io {
+            path: upstream(),
+            why: format!("{error}; where that is below a near node's own folder, stop that node and remove the folder"),
+        },
         crate::Error::Store(store::Error::Full { path }) => Error::Full { path },
         crate::Error::Store(store::Error::Replaced { peer }) => Error::Replaced { peer },
         crate::Error::Store(store::Error::Unavailable { peer, why }) => Error::Unavailable { peer, why },

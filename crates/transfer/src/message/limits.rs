@@ -250,6 +250,7 @@ mod tests {
     fn put(kind: BlockKind) -> Request {
         let (key_id, group, record_length, phase, segments) = (0, 0, 0, 0, 0);
         let (raw_bytes, stored_bytes, offset, checksum) = (0, 0, 0, 0);
+        let element_bytes = 0;
         let (codec, cipher, level, filters) = (CodecId::None, 0, 0, [0; 4]);
         let header = BlockHeader {
             kind,
@@ -264,6 +265,7 @@ mod tests {
             segments,
             raw_bytes,
             stored_bytes,
+            element_bytes,
             offset,
             checksum,
         };

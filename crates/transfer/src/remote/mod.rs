@@ -12,7 +12,7 @@ mod outage;
 mod pooled_connection;
 mod segments;
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -58,6 +58,8 @@ struct Shared {
     incarnation: u64,
     round_trip: Duration,
     guard: IncarnationGuard,
+    /// Counts the times that a connection could send something.
+    sent: Arc<AtomicU64>,
     streams: AtomicU32,
     pool: Mutex<Pool>,
     outage: Outage,
@@ -139,12 +141,18 @@ impl Remote {
             incarnation: connection.incarnation,
             round_trip: connection.round_trip,
             guard: IncarnationGuard::default(),
+            sent: connection.sent.clone(),
             streams: AtomicU32::new(FIRST_STREAM + 1),
             pool: Mutex::new(Pool { idle: vec![connection], busy: 0 }),
             outage: Outage::new(RECONNECT_TIMEOUT),
             turn_over: Condvar::new(),
         };
         Ok(Remote { shared: Arc::new(shared) })
+    }
+
+    /// Returns a number that grows as long as the node takes what is sent to it, however slowly.
+    pub fn progress(&self) -> u64 {
+        self.shared.sent.load(Ordering::Relaxed)
     }
 
     /// Has a lost node tried again for so long, instead of 15 s.
@@ -340,7 +348,9 @@ impl Remote {
         }
         let shared = &*self.shared;
         let stream = shared.streams.fetch_add(1, Ordering::Relaxed);
-        let connection = PooledConnection::open(&shared.address, shared.identity.hello(stream), &shared.credentials)?;
+        let hello = shared.identity.hello(stream);
+        let mut connection = PooledConnection::open(&shared.address, hello, &shared.credentials)?;
+        connection.sent = shared.sent.clone();
         if connection.settings != shared.settings {
             return Err(Error::Replaced { peer: shared.address.clone() });
         }

@@ -1,6 +1,7 @@
 //! One connection to a node, for one request at a time.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -53,6 +54,8 @@ pub(super) struct PooledConnection {
     pub round_trip: Duration,
     /// Of payloads of requests, and of answers to requests that were sent one behind another.
     pub carried_bytes: u64,
+    /// Counts, for all connections of a process, the times that something could be sent.
+    pub sent: Arc<AtomicU64>,
 }
 
 impl PooledConnection {
@@ -114,8 +117,8 @@ impl PooledConnection {
         let settings = Settings::from_text(&settings).map_err(damaged)?;
         let (last_number, is_broken) = (LAST_HANDSHAKE_NUMBER, false);
         let round_trip = dialled_at.elapsed() / MIN_ROUND_TRIPS;
-        let carried_bytes = 0;
-        Ok(PooledConnection { node, incarnation, settings, last_number, is_broken, round_trip, carried_bytes })
+        let (carried_bytes, sent) = (0, Arc::default());
+        Ok(PooledConnection { node, incarnation, settings, last_number, is_broken, round_trip, carried_bytes, sent })
     }
 
     /// Returns whether another request may be sent: the node is there, and has sent nothing but heartbeats meanwhile.
@@ -201,6 +204,7 @@ impl PooledConnection {
         if self.node.flush(payload)? {
             // A node that takes bytes is not silent.
             self.node.liveness.hear(Instant::now());
+            self.sent.fetch_add(1, Ordering::Relaxed);
         }
         self.node.wait(CHECK_INTERVAL)?;
         if let Some(answer) = self.arrived(asked)? {

@@ -315,6 +315,7 @@ pub fn block(seed: u64, count: u32, bytes: u32) -> Block {
         segments: count,
         raw_bytes: count * bytes,
         stored_bytes: payload.len() as u32,
+        element_bytes: 0,
         offset: 0,
         checksum: format::checksum(&payload),
     };

@@ -116,6 +116,7 @@ impl Random {
             segments: self.u32(),
             raw_bytes: self.u32() >> 6,
             stored_bytes: self.u32(),
+            element_bytes: 8,
             offset: self.u64(),
             checksum: self.u64(),
         }

@@ -41,6 +41,7 @@ impl Reducer for PlainReducer {
                 segments: 1,
                 raw_bytes: bytes.len() as u32,
                 stored_bytes: bytes.len() as u32,
+                element_bytes: 0,
                 offset: 0,
                 checksum: format::checksum(bytes),
             },
