@@ -1,7 +1,7 @@
 """Figure: NPB's BT-IO (`btio.c`): a grid's states written to a far store and read again, opened there or copied.
 
-Each case has a way, a class, and computing between the states or none. With computing the program computes for as long
-as its bytes need on the link, and its file is not read again. Timed from the first command's start to the last one's end.
+Each case has a class, a way, and no computing between the states or as much as the link needs for the program's bytes;
+the file is then not read again. Timed from the first command's start to the last one's end.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -19,11 +19,11 @@ from wide_area import s3
 RANKS = 4
 # Points of an edge, and states.
 CLASSES = {"S": (12, 12), "W": (24, 40), "A": (64, 40), "B": (102, 40), "C": (162, 40)}
-OPENED, OPENED_NONBLOCKING = "opened", "opened, nonblocking"
-BY_PUT, BY_RCLONE = "copied by put", "copied by rclone"
-WAYS = (OPENED, OPENED_NONBLOCKING, BY_PUT, BY_RCLONE)
+OPENED, NONBLOCKING = "opened", "opened-nonblocking"
+BY_PUT, BY_RCLONE = "put", "rclone"
+WAYS = (OPENED, NONBLOCKING, BY_PUT, BY_RCLONE)
 REDUCE = ("auto", "client", "node")
-COMPUTING = ("none", "as the link")
+COMPUTING = ("none", "link")
 # Of packets of 1500 bytes, at the rate of the link by default.
 BYTES_PER_SECOND = 24e6
 # Larger files are compared by the program that reads them only.
@@ -65,7 +65,7 @@ class Figure:
         return measured | {"others_cores": round(others.busy_cores(), 2)}
 
     def by_thalweg(self, case, environment):
-        is_opened = case["files"] in (OPENED, OPENED_NONBLOCKING)
+        is_opened = case["files"] in (OPENED, NONBLOCKING)
         with self.far.node(environment) as node:
             there, run = f"thalweg://{node}::states", [find_thalweg(), "run", "-q", "--node", node, "--"]
             if is_opened:
@@ -91,7 +91,7 @@ class Figure:
     def job(self, case, path, action):
         name = case["class"]
         seconds = 0 if case["computing"] == COMPUTING[0] else self.bytes_of(name) / BYTES_PER_SECOND / CLASSES[name][1]
-        calls = "nonblocking" if case["files"] == OPENED_NONBLOCKING else "blocking"
+        calls = "nonblocking" if case["files"] == NONBLOCKING else "blocking"
         return mpi.launch("mpich", RANKS, self.program, path, name, action, calls, f"{seconds:.6f}", "close")
 
     def bytes_of(self, name):
@@ -163,7 +163,8 @@ def panel(measured, computing):
     ticks = [(number * width + len(bars) / 2, f"class {name}") for number, name in enumerate(names)]
     across = svg.Axis(f"written by {RANKS} processes", -1, len(names) * width, ticks=ticks)
     most = 1.15 * max(CEILING_MBIT_PER_S, *medians.values())
-    drawn = svg.Panel(f"computing: {computing}", across, svg.Axis("Mbit/s until all is at the store", 0, most))
+    title = "no computing" if computing == COMPUTING[0] else "computing for as long as the link needs"
+    drawn = svg.Panel(title, across, svg.Axis("Mbit/s until all is at the store", 0, most))
     for (name, *bar), rate in medians.items():
         place, number = names.index(name) * width + bars.index(tuple(bar)), bars.index(tuple(bar))
         label = bar[0] + (f", reduced at: {bar[1]}" if bar[1] not in ("", "auto") else "")
