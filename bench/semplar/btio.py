@@ -148,27 +148,26 @@ class Figure:
 
 
 def of(measured, computing):
-    return [row for row in measured if row["computing"] == computing]
+    """The rows to draw; other settings of `--reduce` stand in the table."""
+    return [row for row in measured if row["computing"] == computing and row["reduced_at"] in ("auto", "")]
 
 
 def panel(measured, computing):
     """Bandwidth for each class: the program's bytes over the seconds until all of them are at the store."""
     medians = {
         case: statistics.median(float(row["write_mbit_per_s"]) for row in group)
-        for case, group in rows.groups(of(measured, computing), "class", "files", "reduced_at").items()
+        for case, group in rows.groups(of(measured, computing), "class", "files").items()
     }
     names = [name for name in CLASSES if any(case[0] == name for case in medians)]
-    bars = sorted({case[1:] for case in medians}, key=lambda bar: (WAYS.index(bar[0]), bar[1]))
-    width = len(bars) + 1
-    ticks = [(number * width + len(bars) / 2, f"class {name}") for number, name in enumerate(names)]
+    width = len(WAYS) + 1
+    ticks = [(number * width + len(WAYS) / 2, f"class {name}") for number, name in enumerate(names)]
     across = svg.Axis(f"written by {RANKS} processes", -1, len(names) * width, ticks=ticks)
     most = 1.15 * max(CEILING_MBIT_PER_S, *medians.values())
     title = "no computing" if computing == COMPUTING[0] else "computing for as long as the link needs"
     drawn = svg.Panel(title, across, svg.Axis("Mbit/s until all is at the store", 0, most))
-    for (name, *bar), rate in medians.items():
-        place, number = names.index(name) * width + bars.index(tuple(bar)), bars.index(tuple(bar))
-        label = bar[0] + (f", reduced at: {bar[1]}" if bar[1] not in ("", "auto") else "")
-        drawn.bar(place + 0.05, place + 0.95, rate, label, svg.COLOURS[number], f"{rate:.0f}")
-    drawn.line([(-1, CEILING_MBIT_PER_S), (len(names) * width, CEILING_MBIT_PER_S)], "the link's content", "#888888",
-               dashed=True, dots=False)
+    for (name, way), rate in sorted(medians.items(), key=lambda case: WAYS.index(case[0][1])):
+        place = names.index(name) * width + WAYS.index(way)
+        drawn.bar(place + 0.05, place + 0.95, rate, way, svg.COLOURS[WAYS.index(way)], f"{rate:.0f}")
+    ends = [(-1, CEILING_MBIT_PER_S), (len(names) * width, CEILING_MBIT_PER_S)]
+    drawn.line(ends, "the link's content", "#888888", dashed=True, dots=False)
     return drawn
