@@ -22,7 +22,7 @@ def build(mpi, name, folder: Path):
     program = folder / f"{name}-{mpi}"
     # GCC takes MPI_STATUSES_IGNORE for an array.
     flags = ["-O2", "-std=gnu11", "-Wno-stringop-overflow"]
-    subprocess.run([f"mpicc.{mpi}", *flags, "-o", program, SOURCES / f"{name}.c"], check=True)
+    subprocess.run([f"mpicc.{mpi}", *flags, "-o", program, SOURCES / f"{name}.c", "-lm"], check=True)
     return program
 
 

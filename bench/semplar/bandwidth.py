@@ -22,7 +22,8 @@ class Figure:
     TITLE = "Bandwidth of all processes together"
     MEASURED = ("write_mbit_per_s", "read_mbit_per_s")
 
-    def __init__(self, far, scratch, megabytes):
+    def __init__(self, far, scratch, arguments):
+        megabytes = arguments.megabytes
         self.far, self.megabytes = far, megabytes
         self.program = mpi.build("mpich", "perf", scratch)
         self.cases = [dict(contender="thalweg", processes=n, streams=s) for n in PROCESSES for s in STREAMS]

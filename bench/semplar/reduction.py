@@ -18,7 +18,8 @@ class Figure:
     TITLE = "Reduction on the way"
     MEASURED = ("write_mbit_per_s", "read_mbit_per_s")
 
-    def __init__(self, far, scratch, megabytes):
+    def __init__(self, far, scratch, arguments):
+        megabytes = arguments.megabytes
         self.far, self.megabytes = far, megabytes
         self.program = mpi.build("mpich", "perf", scratch)
         self.cases = [dict(data=data, reduced_at=mode) for data in DATA for mode in MODES]

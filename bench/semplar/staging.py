@@ -25,7 +25,8 @@ class Figure:
     TITLE = "Files at a far store, opened there or copied"
     MEASURED = ("seconds",)
 
-    def __init__(self, far, scratch, megabytes):
+    def __init__(self, far, scratch, arguments):
+        megabytes = arguments.megabytes
         self.far, self.folder = far, scratch / "staged"
         self.folder.mkdir()
         self.simulation, self.search = (mpi.build("mpich", name, scratch) for name in ("overlap", "search"))
