@@ -13,7 +13,7 @@ const FIELD: &str = "\
     choice chunker claims client clock closing codec collect commit committed comparison completion confirmed \
     connection connections containers content context counters counting credentials cursor damage decoded detach \
     difference digest directory disconnect done durable ends engines entries entry error event extents failed failure \
-    fault faulty fetch field figures file files flight forwarder frame frames from guard handle handler handshake \
+    fault faulty fetch field figures file files filter flight forwarder frame frames from guard handle handler handshake \
     header heartbeats held hello holders id identity idle in incoming index io issued join key kind known lease leaves \
     limits link list live liveness local lock lost lru manifests map memory merge mode names near new next nonce \
     numbers off offers one open opened operation options order origin others outgoing overwritten pace packed packer \
