@@ -31,13 +31,13 @@ pub(super) struct UpstreamNames {
 impl UpstreamNames {
     /// Sends what the changes name and the far store lacks, and commits them there.
     fn commit_far(&self, commit: &Commit) -> crate::Result<Committed> {
+        let asker = self.asker(commit)?;
         let near = commit.references.iter().copied().filter(|container| is_near(*container)).collect();
         self.forwarder.flush(&near);
         let claim_owner = ClaimOwner(self.claim_owners.fetch_add(1, Ordering::Relaxed));
         // Before anything is asked that the commit rests on.
         let epoch = self.far.lease().epoch();
         let (mut changes, mut references) = (commit.changes.clone(), BTreeSet::new());
-        let asker = self.asker(commit)?;
         let sent = changes.iter_mut().try_for_each(|change| self.send(claim_owner, change, &mut references));
         let wanted = sent.and_then(|()| Ok(self.check_asker(asker)?));
         let committed =
