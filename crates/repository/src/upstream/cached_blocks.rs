@@ -53,15 +53,6 @@ impl CachedBlocks {
         }
     }
 
-    /// Returns the part of the run before the first segment that is here, which is not the run's own first.
-    pub fn missing_part(&self, run: Run) -> Run {
-        let labels = self.labels();
-        let end = run.first.saturating_add(run.count);
-        let next = labels.range((run.container, run.first + 1)..(run.container, end.max(run.first + 1))).next();
-        let count = next.map_or(run.count, |((_, first), _)| first - run.first);
-        Run { count, ..run }
-    }
-
     /// Returns the parts of the run that are not here.
     pub fn missing_parts(&self, run: Run) -> Vec<Run> {
         let labels = self.labels();

@@ -133,7 +133,9 @@ impl NearStore {
                 self.cached_bytes.fetch_add(placed.block.payload.len() as u64, Ordering::Relaxed);
                 return Ok(vec![placed]);
             }
-            let missing = self.cached.missing_part(run);
+            // Where the first segment came just now, it is found above.
+            let parts = self.cached.missing_parts(run);
+            let Some(missing) = parts.first().copied().filter(|part| part.first == run.first) else { continue };
             let turn = self.in_flight.begin(missing);
             if turn.is_none() && self.in_flight.wait(missing) {
                 continue;
