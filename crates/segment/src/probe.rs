@@ -4,8 +4,8 @@
 //! how even the bytes are, and, where they are even, whether stretches repeat, which no histogram shows.
 //! Samples are spread over the block: a block may hold segments of many files.
 
-use policy::Compression;
 use policy::compression::Probe;
+use policy::{Compression, Encoding};
 
 use crate::codec;
 
@@ -31,7 +31,7 @@ pub(crate) fn choose(raw: &[u8]) -> Compression {
         if sample.is_empty() {
             sample = trial_sample(raw);
         }
-        codec::encoded_bytes(compression, &sample) as f32 / sample.len() as f32
+        codec::encoded_bytes(&Encoding::plain(compression), &sample) as f32 / sample.len() as f32
     })
 }
 

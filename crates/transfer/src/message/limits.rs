@@ -236,7 +236,7 @@ fn checkpoint(checkpoint: &Checkpoint) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use format::{CodecId, ContainerId, Fingerprint, SessionId, StorePath};
+    use format::{CodecId, ContainerId, ElementId, Fingerprint, SessionId, StorePath};
 
     use super::*;
 
@@ -261,6 +261,7 @@ mod tests {
             group,
             record_length,
             phase,
+            element: ElementId::U8,
             segments,
             raw_bytes,
             stored_bytes,

@@ -38,6 +38,7 @@ impl Reducer for PlainReducer {
                 group: 0,
                 record_length: 0,
                 phase: 0,
+                element: format::ElementId::U8,
                 segments: 1,
                 raw_bytes: bytes.len() as u32,
                 stored_bytes: bytes.len() as u32,
