@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Reads the golden files, knowing docs/format.md and nothing of the Rust code, and prints what it found.
 
-Ends with an error at the first byte that is not as described. Standard library only: so LZ4 and Zstandard payloads are not
+Ends with an error at the first byte that is not as described. Standard library only: so LZ4, Zstandard and Pcodec payloads are not
 decoded, and XXH3 and BLAKE3 are not compared. Run it alone, or with a folder: testdata/check.py [testdata/v0]
 """
 
@@ -10,6 +10,8 @@ import pathlib
 import struct
 import sys
 import tomllib
+
+import blocks as lone_blocks
 
 FOLDER = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "v0")
 MASK64 = (1 << 64) - 1
@@ -110,10 +112,11 @@ def part_header(data):
 
 
 def block_header(data):
-    names = "kind codec cipher level filters key_id group record_length phase segments raw stored element offset sum rest"
-    block = dict(zip(names.split(), struct.unpack("<BBBb4sIIIIIIIIQQQ", data)))
-    assert block["kind"] <= 2 and block["codec"] <= 2 and block["cipher"] == 0 and block["filters"] == bytes(4)
-    assert block["segments"] > 0 and block["raw"] <= 64 << 20 and block["element"] == block["rest"] == 0
+    names = "kind codec cipher level filters key_id group record_length phase segments raw stored element zero offset sum rest"
+    block = dict(zip(names.split(), struct.unpack("<BBBb4sIIIIIIIB3sQQQ", data)))
+    assert block["kind"] <= 2 and block["codec"] <= 6 and block["cipher"] == 0 and max(block["filters"]) <= 6
+    assert block["element"] in lone_blocks.ELEMENTS and not any(block["zero"]) and block["rest"] == 0
+    assert block["segments"] > 0 and block["raw"] <= 64 << 20
     return block
 
 
@@ -171,7 +174,7 @@ def container(name, store):
           f"{count(segments, 'segment')}{torn}")
     print("  labels", *(f"({container}, {first}..{first + many})" for container, first, many in labels))
     for block in blocks:
-        kind, codec = ["data", "page", "journal"][block["kind"]], ["none", "lz4", "zstd"][block["codec"]]
+        kind, codec = ["data", "page", "journal"][block["kind"]], lone_blocks.CODECS[block["codec"]]
         print(f"  {kind}, {codec}: {len(block['segments'])} segments, {block['raw']} bytes as {block['stored']}")
     return blocks
 
@@ -454,6 +457,7 @@ def main():
                    enumerate(segment for block in blocks for segment in block["segments"]))
     assert entries == named, "the table has what the container has"
     assert run_list("table-runs.bin") == [(1, len(entries), summary_sum)]
+    lone_blocks.check(FOLDER, block_header)
     frames()
     assert exchange("exchange.bin", 0) == exchange("exchange-tagged.bin", 1)
 

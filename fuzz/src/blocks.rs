@@ -1,13 +1,18 @@
-//! A block as it travels: header, segment entries, payload. Its codec gets whatever the payload is.
+//! A block as it travels: header, segment entries, payload. Its codec and filters get whatever the payload is, and so does
+//! every other codec.
 
-use format::{Block, BlockHeader, FingerprintKind, Reader, SegmentEntry, checksum};
+use format::{Block, BlockHeader, CodecId, FingerprintKind, Reader, SegmentEntry, checksum};
 
 pub fn block(bytes: &[u8]) {
     let Ok(mut block) = read(bytes) else { return };
     decode(&block);
     block.header.checksum = checksum(&block.payload);
     block.header.stored_bytes = block.payload.len() as u32;
-    decode(&block);
+    block.header.raw_bytes = block.segments.iter().fold(0, |sum, segment| segment.bytes.saturating_add(sum));
+    for codec in CodecId::ALL {
+        block.header.codec = codec;
+        decode(&block);
+    }
 }
 
 /// Header, then as many entries as it says, then the payload.

@@ -4,7 +4,8 @@
 //! rebuilt from containers alone. The last part is the footer, which lists the parts before it.
 
 use crate::{
-    ContainerId, Fingerprint, FingerprintKind, Reader, Result, StoreId, Writer, check_version, checksum, corrupt,
+    CodecId, ContainerId, ElementId, Fingerprint, FingerprintKind, Reader, Result, StoreId, Writer, check_version,
+    checksum, corrupt,
 };
 use crate::{FORMAT_VERSION, MAX_SEGMENT_BYTES};
 
@@ -156,54 +157,6 @@ impl BlockKind {
     }
 }
 
-/// How a block's bytes are compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum CodecId {
-    None = 0,
-    Lz4 = 1,
-    Zstd = 2,
-}
-
-impl CodecId {
-    fn from_byte(byte: u8) -> Result<Self> {
-        match byte {
-            0 => Ok(CodecId::None),
-            1 => Ok(CodecId::Lz4),
-            2 => Ok(CodecId::Zstd),
-            _ => corrupt("block header", format!("unknown codec {byte}; a newer thalweg wrote it")),
-        }
-    }
-
-    pub fn name(self) -> &'static str {
-        ["none", "lz4", "zstd"][self as usize]
-    }
-}
-
-/// A reversible rearrangement of a block's bytes before the codec, which finds more in them then. The block's whole
-/// records are rearranged; the bytes before the first and after the last of them stay where they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Filter {
-    /// The first bytes of all records, then their second bytes, and so on: a plane for each byte of a record.
-    Shuffle = 1,
-    /// Each element less the same element of the record before, modulo 2 to the power of its bits.
-    Delta = 2,
-    /// After [`Filter::Shuffle`]: each byte less the one before it in its plane, modulo 256.
-    ByteDelta = 3,
-}
-
-impl Filter {
-    pub fn from_byte(byte: u8) -> Result<Self> {
-        match byte {
-            1 => Ok(Filter::Shuffle),
-            2 => Ok(Filter::Delta),
-            3 => Ok(Filter::ByteDelta),
-            _ => corrupt("block header", format!("unknown filter {byte}; a newer thalweg wrote it")),
-        }
-    }
-}
-
 /// Describes segments that are compressed together. Stands in a part's index and, with
 /// `offset` 0, before a block on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,18 +166,17 @@ pub struct BlockHeader {
     pub cipher: u8,
     /// The codec's level, for information; decoding does not need it.
     pub level: i8,
-    /// Numbers of [`Filter`]s, in the order in which they were applied; 0 ends the list.
+    /// [`FilterId`](crate::FilterId)s in the order in which they were applied; 0 ends the list.
     pub filters: [u8; 4],
     pub key_id: u32,
     pub group: u32,
-    /// Bytes of one record, and where in a record the block begins; 0 and 0 when unknown.
+    /// Bytes of one record, and bytes before the first whole one; 0 and 0 when unknown.
     pub record_length: u32,
     pub phase: u32,
+    pub element: ElementId,
     pub segments: u32,
     pub raw_bytes: u32,
     pub stored_bytes: u32,
-    /// Bytes of one element for [`Filter::Delta`]: 1, 2, 4 or 8; else 0.
-    pub element_bytes: u8,
     /// From the start of the part's data.
     pub offset: u64,
     /// [`checksum`] of the stored bytes.
@@ -235,7 +187,8 @@ impl BlockHeader {
     pub fn write(&self, to: &mut Writer) {
         to.u8(self.kind as u8).u8(self.codec as u8).u8(self.cipher).u8(self.level as u8).put(&self.filters);
         to.u32(self.key_id).u32(self.group).u32(self.record_length).u32(self.phase);
-        to.u32(self.segments).u32(self.raw_bytes).u32(self.stored_bytes).u8(self.element_bytes).put(&[0; 3]);
+        to.u32(self.segments).u32(self.raw_bytes).u32(self.stored_bytes);
+        to.u8(self.element as u8).put(&[0; 3]);
         to.u64(self.offset).u64(self.checksum).u64(0);
     }
 
@@ -245,7 +198,7 @@ impl BlockHeader {
         let (cipher, level, filters) = (from.u8()?, from.u8()? as i8, from.array()?);
         let (key_id, group, record_length, phase) = (from.u32()?, from.u32()?, from.u32()?, from.u32()?);
         let (segments, raw_bytes, stored_bytes) = (from.u32()?, from.u32()?, from.u32()?);
-        let (element_bytes, _) = (from.u8()?, from.array::<3>()?);
+        let (element, _) = (ElementId::from_byte(from.u8()?)?, from.take(3)?);
         let (offset, checksum, _) = (from.u64()?, from.u64()?, from.u64()?);
         Ok(BlockHeader {
             kind,
@@ -257,10 +210,10 @@ impl BlockHeader {
             group,
             record_length,
             phase,
+            element,
             segments,
             raw_bytes,
             stored_bytes,
-            element_bytes,
             offset,
             checksum,
         })
@@ -396,10 +349,10 @@ mod tests {
             group: 0,
             record_length: 0,
             phase: 0,
+            element: ElementId::F32,
             segments: 4,
             raw_bytes: 10,
             stored_bytes: 8,
-            element_bytes: 4,
             offset: 77,
             checksum: 1,
         };

@@ -8,6 +8,7 @@ mod attributes;
 mod bytes;
 mod change;
 mod container;
+mod encoding;
 mod frame;
 mod handle_key;
 mod id;
@@ -22,10 +23,10 @@ pub use attributes::{Attributes, FileKind, FileTime, FileTimes};
 pub use bytes::{Reader, Writer};
 pub use change::{Change, JournalRecord, VersionId, VersionRecord};
 pub use container::{
-    BLOCK_HEADER_BYTES, Block, BlockHeader, BlockKind, CONTAINER_HEADER_BYTES, CONTAINER_MAGIC, CodecId,
-    ContainerHeader, Filter, LABEL_BYTES, Label, PART_ENTRY_BYTES, PART_HEADER_BYTES, PartEntry, PartHeader,
-    SEGMENT_ENTRY_BYTES, SegmentEntry,
+    BLOCK_HEADER_BYTES, Block, BlockHeader, BlockKind, CONTAINER_HEADER_BYTES, CONTAINER_MAGIC, ContainerHeader,
+    LABEL_BYTES, Label, PART_ENTRY_BYTES, PART_HEADER_BYTES, PartEntry, PartHeader, SEGMENT_ENTRY_BYTES, SegmentEntry,
 };
+pub use encoding::{CodecId, ElementId, FilterId};
 pub use frame::{FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, MAX_BODY_BYTES, MAX_PAYLOAD_BYTES, PROTOCOL};
 pub use handle_key::HandleKey;
 pub use id::{ContainerId, FileId, Fingerprint, LostSegment, SegmentAddress, SessionId, StoreId};

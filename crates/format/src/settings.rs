@@ -1,6 +1,7 @@
 //! A store's settings: the text file `store.toml` at its top.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -43,7 +44,7 @@ impl FingerprintKind {
     }
 }
 
-/// The codec of new blocks; written `auto`, `none`, `lz4`, `zstd` or `zstd:LEVEL`.
+/// The codec of new blocks; written as [`CodecChoice::NAMES`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum CodecChoice {
@@ -51,11 +52,20 @@ pub enum CodecChoice {
     Auto,
     None,
     Lz4,
+    /// LZ4 that looks at fewer positions.
+    Lz4Fast,
+    /// LZ4 that searches longer.
+    Lz4Hc(u8),
     Zstd(i8),
+    Zlib(u8),
+    Xz(u8),
 }
 
-/// The level `zstd` means when none is given.
+/// The levels that codecs mean when none is given: what their own commands take.
 const ZSTD_DEFAULT_LEVEL: i8 = 3;
+const LZ4HC_DEFAULT_LEVEL: u8 = 9;
+const ZLIB_DEFAULT_LEVEL: u8 = 6;
+const XZ_DEFAULT_LEVEL: u8 = 6;
 
 macro_rules! named {
     ($kind:ident, $what:literal, $($variant:ident = $name:literal),+) => {
@@ -87,9 +97,35 @@ impl fmt::Display for CodecChoice {
             CodecChoice::Auto => f.write_str("auto"),
             CodecChoice::None => f.write_str("none"),
             CodecChoice::Lz4 => f.write_str("lz4"),
+            CodecChoice::Lz4Fast => f.write_str("lz4:fast"),
+            CodecChoice::Lz4Hc(level) => write!(f, "lz4hc:{level}"),
             CodecChoice::Zstd(level) => write!(f, "zstd:{level}"),
+            CodecChoice::Zlib(level) => write!(f, "zlib:{level}"),
+            CodecChoice::Xz(level) => write!(f, "xz:{level}"),
         }
     }
+}
+
+impl CodecChoice {
+    /// All that can be chosen, for people.
+    pub const NAMES: &str = "auto, none, lz4, lz4:fast, lz4hc[:LEVEL] (1 to 12), zstd[:LEVEL] (-7 to 22), zlib[:LEVEL] or \
+        gzip[:LEVEL] (1 to 9), xz[:LEVEL] (0 to 9)";
+
+    fn with_level(name: &str, level: Option<&str>) -> Option<Self> {
+        Some(match name {
+            "lz4hc" => CodecChoice::Lz4Hc(parsed_level(level, LZ4HC_DEFAULT_LEVEL, 1..=12)?),
+            "zstd" => CodecChoice::Zstd(parsed_level(level, ZSTD_DEFAULT_LEVEL, -7..=22)?),
+            "zlib" | "gzip" => CodecChoice::Zlib(parsed_level(level, ZLIB_DEFAULT_LEVEL, 1..=9)?),
+            "xz" => CodecChoice::Xz(parsed_level(level, XZ_DEFAULT_LEVEL, 0..=9)?),
+            _ => return None,
+        })
+    }
+}
+
+/// Returns the level that is given, or the default; `None` for what is no level of the codec.
+fn parsed_level<T: FromStr + PartialOrd>(text: Option<&str>, default: T, levels: RangeInclusive<T>) -> Option<T> {
+    let Some(text) = text else { return Some(default) };
+    text.parse().ok().filter(|level| levels.contains(level))
 }
 
 impl FromStr for CodecChoice {
@@ -97,14 +133,19 @@ impl FromStr for CodecChoice {
 
     fn from_str(text: &str) -> Result<Self> {
         match text {
-            "auto" => Ok(CodecChoice::Auto),
-            "none" => Ok(CodecChoice::None),
-            "lz4" => Ok(CodecChoice::Lz4),
-            "zstd" => Ok(CodecChoice::Zstd(ZSTD_DEFAULT_LEVEL)),
-            _ => match text.strip_prefix("zstd:").and_then(|level| level.parse().ok()) {
-                Some(level @ -7..=22) => Ok(CodecChoice::Zstd(level)),
-                _ => corrupt("codec", format!("{text:?} is none of: auto, none, lz4, zstd, zstd:LEVEL (-7 to 22)")),
-            },
+            "auto" => return Ok(CodecChoice::Auto),
+            "none" => return Ok(CodecChoice::None),
+            "lz4" => return Ok(CodecChoice::Lz4),
+            "lz4:fast" => return Ok(CodecChoice::Lz4Fast),
+            _ => {}
+        }
+        let (name, level) = match text.split_once(':') {
+            Some((name, level)) => (name, Some(level)),
+            None => (text, None),
+        };
+        match CodecChoice::with_level(name, level) {
+            Some(choice) => Ok(choice),
+            None => corrupt("codec", format!("{text:?} is none of: {}", CodecChoice::NAMES)),
         }
     }
 }
@@ -254,9 +295,18 @@ mod tests {
 
     #[test]
     fn codec_choices_read_as_written() {
-        for text in ["auto", "none", "lz4", "zstd:-2", "zstd:19"] {
+        let written = ["auto", "none", "lz4", "lz4:fast", "lz4hc:12", "zstd:-2", "zstd:19", "zlib:1", "xz:0"];
+        for text in written {
             assert_eq!(text.parse::<CodecChoice>().unwrap().to_string(), text);
         }
-        assert!("zstd:99".parse::<CodecChoice>().is_err());
+        for (text, meant) in
+            [("lz4hc", "lz4hc:9"), ("zstd", "zstd:3"), ("gzip", "zlib:6"), ("gzip:9", "zlib:9"), ("xz", "xz:6")]
+        {
+            assert_eq!(text.parse::<CodecChoice>().unwrap().to_string(), meant);
+        }
+        for text in ["zstd:99", "zlib:0", "lz4hc:13", "xz:10", "xz:-1", "lz4:slow", "zstd:", "pco", ""] {
+            let error = text.parse::<CodecChoice>().unwrap_err().to_string();
+            assert!(error.ends_with(CodecChoice::NAMES), "{error}");
+        }
     }
 }

@@ -5,44 +5,43 @@
 //! them): arrays of floats with noise have skewed exponent bytes and no matches, so zstd:1 stores what zstd:3 stores
 //! at up to twice its speed; on text zstd:3 stores 5 % less than zstd:1 and takes 1.2 to 1.6 times as long.
 
-/// How a block is compressed.
+use crate::encoding::{Element, Encoding, Filter};
+
+/// A codec and its level; levels outside a codec's range mean its nearest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
     None,
-    Lz4,
-    Zstd { level: i8 },
+    /// Leaves out runs of zeros, and nothing else.
+    ZeroRun,
+    /// 1: LZ4 as usual; 2 to 127: looks at ever fewer positions.
+    Lz4 {
+        acceleration: u8,
+    },
+    /// LZ4 that searches longer, 1 to 12; decoded as LZ4 is.
+    Lz4Hc {
+        level: u8,
+    },
+    /// -128 to 22.
+    Zstd {
+        level: i8,
+    },
+    /// 1 to 9.
+    Zlib {
+        level: u8,
+    },
+    /// 0 to 9.
+    Xz {
+        level: u8,
+    },
+    /// Numbers of a known type, 0 to 12.
+    Pco {
+        level: u8,
+    },
 }
 
-/// How a block's bytes are rearranged before they are compressed, taking it for records of `record_bytes` each.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Filters {
-    None,
-    /// The first bytes of all records, then their second bytes, and so on: a plane for each byte of a record.
-    Shuffle {
-        record_bytes: u32,
-    },
-    /// As `Shuffle`, and then each byte less the one before it in its plane.
-    ShuffleByteDelta {
-        record_bytes: u32,
-    },
-    /// Each element less the same one of the record before, and then as `Shuffle`.
-    DeltaShuffle {
-        record_bytes: u32,
-        element_bytes: u8,
-    },
-}
-
-/// How a block is encoded: filters first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Encoding {
-    pub filters: Filters,
-    pub compression: Compression,
-}
-
-impl From<Compression> for Encoding {
-    fn from(compression: Compression) -> Self {
-        Encoding { filters: Filters::None, compression }
-    }
+impl Compression {
+    /// LZ4 as usual.
+    pub const LZ4: Compression = Compression::Lz4 { acceleration: 1 };
 }
 
 /// The result of a cheap probe of a block.
@@ -95,8 +94,7 @@ pub fn choose(probe: Probe, sample: &mut impl Sample) -> Encoding {
     }
     let plain = choose_compression(|compression| sample.share(compression.into()));
     let Some(record_bytes) = sample.record_bytes() else { return plain.compression.into() };
-    let candidates = filters_for(record_bytes).map(|filters| Encoding { filters, compression: FAST });
-    let tried = candidates.map(|encoding| (sample.share(encoding), encoding));
+    let tried = filtered(record_bytes).map(|encoding| (sample.share(encoding), encoding));
     match tried.min_by(|(one, _), (other, _)| one.total_cmp(other)) {
         Some((share, encoding)) if share < plain.share * WORTHWHILE_SHARE => encoding,
         _ => plain.compression.into(),
@@ -110,23 +108,36 @@ struct Tried {
 
 /// Chooses among codecs without filters.
 fn choose_compression(mut share_of: impl FnMut(Compression) -> f32) -> Tried {
-    let lz4 = share_of(Compression::Lz4);
+    let lz4 = share_of(Compression::LZ4);
     let fast = share_of(FAST);
     let (compression, share) = match () {
         _ if lz4 > NO_MATCHES_SHARE => (FAST, fast),
-        _ if lz4 <= fast + NEARLY_SHARE => (Compression::Lz4, lz4),
+        _ if lz4 <= fast + NEARLY_SHARE => (Compression::LZ4, lz4),
         _ if fast <= REWARDING_SHARE => (THOROUGH, fast),
         _ => (FAST, fast),
     };
     Tried { compression, share }
 }
 
-/// Returns the filters that are worth a try on records of this length. Where a record is one number, whole numbers are
-/// subtracted; of others it is not known where their elements begin.
-fn filters_for(record_bytes: u32) -> impl Iterator<Item = Filters> {
-    let is_number = matches!(record_bytes, 2 | 4 | 8);
-    let delta = is_number.then_some(Filters::DeltaShuffle { record_bytes, element_bytes: record_bytes as u8 });
-    [Filters::Shuffle { record_bytes }, Filters::ShuffleByteDelta { record_bytes }].into_iter().chain(delta)
+/// Returns the encodings with filters that are worth a try on records of this length. Where a record is one number, whole
+/// numbers are subtracted; of others it is not known where their elements begin.
+fn filtered(record_bytes: u32) -> impl Iterator<Item = Encoding> {
+    let element = match record_bytes {
+        2 => Some(Element::U16),
+        4 => Some(Element::U32),
+        8 => Some(Element::U64),
+        _ => None,
+    };
+    let encoding = move |filters: [Filter; 2], element| Encoding {
+        filters: [Some(filters[0]), Some(filters[1]), None, None],
+        element,
+        record_length: record_bytes,
+        ..FAST.into()
+    };
+    let planes = encoding([Filter::Shuffle, Filter::ByteDelta], Element::U8);
+    let shuffled = Encoding { filters: [Some(Filter::Shuffle), None, None, None], ..planes };
+    let differences = element.map(|element| encoding([Filter::Delta, Filter::Shuffle], element));
+    [shuffled, planes].into_iter().chain(differences)
 }
 
 #[cfg(test)]
@@ -153,9 +164,9 @@ mod tests {
     }
 
     fn chosen(lz4: f32, zstd: f32) -> Compression {
-        let share = |tried: Encoding| if tried.compression == Compression::Lz4 { lz4 } else { zstd };
+        let share = |tried: Encoding| if tried.compression == Compression::LZ4 { lz4 } else { zstd };
         let chosen = choose(SKEWED, &mut Block(None, share));
-        assert_eq!(chosen.filters, Filters::None);
+        assert_eq!(chosen.filters, [None; 4]);
         chosen.compression
     }
 
@@ -171,18 +182,20 @@ mod tests {
 
     #[test]
     fn records_are_filtered_where_that_saves_more_than_its_cost() {
-        let delta = Filters::DeltaShuffle { record_bytes: 8, element_bytes: 8 };
-        let share_with = |best: f32| move |tried: Encoding| if tried.filters == delta { best } else { 0.8 };
-        let filtered = Encoding { filters: delta, compression: FAST };
-        assert_eq!(choose(SKEWED, &mut Block(Some(8), share_with(0.7))), filtered);
-        assert_eq!(choose(SKEWED, &mut Block(Some(8), share_with(0.79))).filters, Filters::None);
-        let planes = |tried: Encoding| if tried.filters == Filters::None { 0.9 } else { 0.5 };
-        assert_eq!(choose(SKEWED, &mut Block(Some(56), planes)).filters, Filters::Shuffle { record_bytes: 56 });
+        let is_delta = |tried: &Encoding| tried.filters[0] == Some(Filter::Delta);
+        let share_with = |best: f32| move |tried: Encoding| if is_delta(&tried) { best } else { 0.8 };
+        let chosen = choose(SKEWED, &mut Block(Some(8), share_with(0.7)));
+        assert!(is_delta(&chosen) && chosen.record_length == 8 && chosen.element == Element::U64, "{chosen:?}");
+        assert_eq!(choose(SKEWED, &mut Block(Some(8), share_with(0.79))).filters, [None; 4]);
+        let planes = |tried: Encoding| if tried.filters[0].is_none() { 0.9 } else { 0.5 };
+        let chosen = choose(SKEWED, &mut Block(Some(56), planes));
+        assert_eq!((chosen.filters[0], chosen.record_length), (Some(Filter::Shuffle), 56));
+        assert!(filtered(2).chain(filtered(5)).chain(filtered(8)).all(|encoding| encoding.check().is_ok()));
     }
 
     #[test]
     fn lz4_is_taken_when_nearly_as_good() {
-        assert_eq!(chosen(0.52, 0.5), Compression::Lz4);
+        assert_eq!(chosen(0.52, 0.5), Compression::LZ4);
         assert_eq!(chosen(0.7, 0.5), FAST);
     }
 

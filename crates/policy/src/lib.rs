@@ -5,6 +5,7 @@
 
 pub mod cache;
 pub mod compression;
+pub mod encoding;
 pub mod fairness;
 pub mod pipelining;
 pub mod placement;
@@ -14,3 +15,4 @@ pub mod reduction;
 pub mod streams;
 
 pub use compression::Compression;
+pub use encoding::{Element, Encoding, Filter, MAX_FILTERS};

@@ -2,11 +2,15 @@
 //!
 //! Nothing in a block is trusted before it is checked: a decoded block may have come over a network.
 
-use format::{Block, BlockHeader, BlockKind, CodecChoice, CodecId, Fingerprint, FingerprintKind};
+use format::{Block, BlockKind, CodecChoice, CodecId, Fingerprint, FingerprintKind};
+
+use policy::Encoding;
 
 use crate::builder::BlockBuilder;
-use crate::encoding;
+use crate::codec;
+use crate::encoding::described;
 use crate::error::{Error, Result, corrupt};
+use crate::filter;
 use crate::fingerprint::fingerprint;
 
 /// Compresses segments together; [`BlockBuilder`] does the same for segments that come one by one.
@@ -18,19 +22,32 @@ pub fn encode(kind: BlockKind, segments: &[(Fingerprint, &[u8])], choice: CodecC
     builder.finish(choice)
 }
 
+/// As [`encode`], with filters and all.
+///
+/// Panics as [`encode`] does, and when [`Encoding::check`] refuses the encoding.
+pub fn encode_with(kind: BlockKind, segments: &[(Fingerprint, &[u8])], encoding: &Encoding) -> Block {
+    let mut builder = BlockBuilder::new(kind, encoding.record_length);
+    segments.iter().for_each(|(fingerprint, bytes)| builder.push(*fingerprint, bytes));
+    builder.finish_with(encoding)
+}
+
 /// Returns the raw bytes of all segments, one after the other. Checks that the block is consistent in itself, but not
 /// that the segments match their fingerprints.
 pub fn decode(block: &Block) -> Result<Vec<u8>> {
-    check_known(block)?;
-    encoding::decode(&block.header, &block.payload)
+    let encoding = checked_encoding(block)?;
+    let mut raw = codec::decode(&encoding, &block.payload, block.header.raw_bytes as usize)?;
+    filter::undo(&encoding, &mut raw);
+    Ok(raw)
 }
 
-fn check_known(block: &Block) -> Result<()> {
-    let header = &block.header;
-    if header.cipher != 0 {
-        return corrupt(format!("cipher {} is unknown to this program; use a newer thalweg", header.cipher));
+/// Returns how the block is encoded, once it is known to be consistent in itself.
+fn checked_encoding(block: &Block) -> Result<Encoding> {
+    let cipher = block.header.cipher;
+    if cipher != 0 {
+        return corrupt(format!("cipher {cipher} is unknown to this program; use a newer thalweg"));
     }
-    Ok(block.check()?)
+    block.check()?;
+    described(&block.header)
 }
 
 /// As [`decode`], and checks that every segment matches its fingerprint; the error names the first that does not.
@@ -42,12 +59,12 @@ pub fn decode_verified(block: &Block, kind: FingerprintKind) -> Result<Vec<u8>> 
 
 /// As [`decode_verified`]; takes the payload out of the block, without a copy where it is stored uncompressed.
 pub fn take_verified(block: &mut Block, kind: FingerprintKind) -> Result<Vec<u8>> {
-    let BlockHeader { codec, filters, raw_bytes, stored_bytes, .. } = block.header;
-    let stored_as_it_is = codec == CodecId::None && filters[0] == 0 && raw_bytes == stored_bytes;
-    if !stored_as_it_is {
+    let header = &block.header;
+    let is_unfiltered = header.codec == CodecId::None && header.filters == [0; 4];
+    if !is_unfiltered || header.raw_bytes != header.stored_bytes {
         return decode_verified(block, kind);
     }
-    check_known(block)?;
+    checked_encoding(block)?;
     verify(block, &block.payload, kind)?;
     Ok(std::mem::take(&mut block.payload))
 }
@@ -83,7 +100,16 @@ mod tests {
     use crate::random::{field, random_bytes, text};
 
     const KINDS: [FingerprintKind; 3] = [FingerprintKind::Blake3, FingerprintKind::Sha256, FingerprintKind::Sha1];
-    const CHOICES: [CodecChoice; 4] = [CodecChoice::Auto, CodecChoice::None, CodecChoice::Lz4, CodecChoice::Zstd(3)];
+    const CHOICES: [CodecChoice; 8] = [
+        CodecChoice::Auto,
+        CodecChoice::None,
+        CodecChoice::Lz4,
+        CodecChoice::Lz4Fast,
+        CodecChoice::Lz4Hc(9),
+        CodecChoice::Zstd(3),
+        CodecChoice::Zlib(6),
+        CodecChoice::Xz(0),
+    ];
 
     fn encoded(seed: u64, kind: FingerprintKind, choice: CodecChoice) -> (Vec<Vec<u8>>, Block) {
         let mut random = Random::new(seed);

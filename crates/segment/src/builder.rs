@@ -1,11 +1,11 @@
 //! Gathers neighbouring segments and compresses them together.
 
-use format::{Block, BlockHeader, BlockKind, CodecChoice, CodecId, Fingerprint, SegmentEntry, checksum};
-use policy::Compression;
-use policy::compression::Encoding;
+use format::{Block, BlockHeader, BlockKind, CodecChoice, Fingerprint, SegmentEntry, checksum};
+use policy::{Compression, Encoding};
 
-use crate::codec::MAX_BLOCK_BYTES;
-use crate::{encoding, probe};
+use crate::codec::{self, MAX_BLOCK_BYTES};
+use crate::encoding::{chosen, codec_and_level, element_id, filter_ids};
+use crate::filter;
 
 /// Raw bytes from which on a block is full: long enough to compress well, short enough to decode for one segment.
 pub const BLOCK_BYTES: usize = 256 << 10;
@@ -51,43 +51,54 @@ impl BlockBuilder {
 
     /// Encodes the pushed segments, and begins a new block.
     pub fn finish(&mut self, choice: CodecChoice) -> Block {
-        self.finish_as(encoding(choice, &self.raw))
+        let chosen = chosen(choice, &self.raw);
+        let record_length = if chosen.record_length == 0 { self.record_length } else { chosen.record_length };
+        self.finish_with(&Encoding { record_length, ..chosen })
     }
 
-    /// As [`BlockBuilder::finish`], in this encoding, if that saves anything.
-    pub fn finish_as(&mut self, encoding: Encoding) -> Block {
+    /// Encodes the pushed segments by this encoding, and begins a new block.
+    ///
+    /// Panics when [`Encoding::check`] refuses it.
+    pub fn finish_with(&mut self, encoding: &Encoding) -> Block {
+        encoding.check().unwrap_or_else(|why| panic!("{encoding:?}: {why}"));
         let raw_bytes = self.raw.len() as u32;
-        let (encoding, payload) = self.take_payload(encoding);
+        let (kept, payload) = self.take_payload(encoding);
+        let (codec, level) = codec_and_level(kept.compression);
         let segments = std::mem::take(&mut self.segments);
-        let mut header = BlockHeader {
+        let header = BlockHeader {
             kind: self.kind,
-            codec: CodecId::None,
+            codec,
             cipher: 0,
-            level: 0,
-            filters: [0; 4],
+            level,
+            filters: filter_ids(&kept.filters),
             key_id: 0,
             group: 0,
-            record_length: self.record_length,
-            phase: 0,
+            record_length: kept.record_length,
+            phase: kept.phase,
+            element: element_id(kept.element),
             segments: segments.len() as u32,
             raw_bytes,
             stored_bytes: payload.len() as u32,
-            element_bytes: 0,
             offset: 0,
             checksum: checksum(&payload),
         };
-        encoding::describe(encoding, &mut header);
         Block { header, segments, payload }
     }
 
-    /// Returns the encoded bytes, or, where they are no smaller, the buffer itself; and how they are encoded.
-    fn take_payload(&mut self, encoding: Encoding) -> (Encoding, Vec<u8>) {
-        let encoded = match encoding::encode(encoding, &self.raw) {
-            Some(payload) => (encoding, payload),
-            None => (Compression::None.into(), self.take_raw()),
+    /// Returns the encoded bytes and how they were encoded, or, where they are not worth it, the buffer itself.
+    fn take_payload(&mut self, encoding: &Encoding) -> (Encoding, Vec<u8>) {
+        let encoded = match encoding.compression {
+            Compression::None => None,
+            _ => filter::with_filtered(encoding, &self.raw, |filtered| codec::encode(encoding, filtered)),
+        };
+        let kept = match encoded {
+            Some(payload) => (*encoding, payload),
+            None => {
+                (Encoding { compression: Compression::None, filters: Default::default(), ..*encoding }, self.take_raw())
+            }
         };
         self.raw.clear();
-        encoded
+        kept
     }
 
     /// Returns the buffer itself when it is well filled, and a copy when most of it would lie idle.
@@ -120,17 +131,10 @@ pub fn encode_in_blocks<'a>(
     })
 }
 
-fn encoding(choice: CodecChoice, raw: &[u8]) -> Encoding {
-    match choice {
-        CodecChoice::Auto => probe::choose(raw),
-        CodecChoice::None => policy::compression::never().into(),
-        CodecChoice::Lz4 => Compression::Lz4.into(),
-        CodecChoice::Zstd(level) => Compression::Zstd { level }.into(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use format::CodecId;
+
     use super::*;
     use crate::random::{field, random_bytes, text};
 
@@ -177,7 +181,9 @@ mod tests {
     #[test]
     fn incompressible_data_is_stored_as_it_is_whatever_the_choice() {
         let raw = random_bytes(5, BLOCK_BYTES);
-        for choice in [CodecChoice::Auto, CodecChoice::None, CodecChoice::Lz4, CodecChoice::Zstd(3)] {
+        for choice in
+            [CodecChoice::Auto, CodecChoice::None, CodecChoice::Lz4, CodecChoice::Zstd(3), CodecChoice::Zlib(6)]
+        {
             let block = built(&raw, choice);
             assert_eq!((block.header.codec, block.header.level), (CodecId::None, 0), "{choice}");
             assert_eq!(block.payload, raw);

@@ -1,214 +1,237 @@
-//! Rearranges a block's bytes before they are compressed, and back: one file per filter, each with the same two functions.
+//! Rearranges a block's bytes before its codec, and back: one file per filter, all with the same two functions.
 //!
-//! A filter sees the block's whole records only. `encode` and `decode` write all of `to`, which is as long as `from`, and
-//! reverse each other for any bytes.
+//! A filter takes as many bytes as it gives. It leaves the first `phase` bytes of a block as they are, works on all whole
+//! records (or elements) behind, and leaves the unfinished one at the end as it is, too. `policy` has checked the
+//! encoding before any of this runs.
 
+mod bit_shuffle;
 mod byte_delta;
+mod columns;
 mod delta;
+mod neighbours;
 mod shuffle;
+mod transpose;
+mod xor_delta;
 
 use std::cell::RefCell;
-use std::ops::Range;
 
-use format::{BlockHeader, Filter};
-use policy::compression::Filters;
+use policy::{Encoding, Filter};
 
-use crate::error::{Result, corrupt};
-
-/// Capacity a thread keeps of its buffers after a block of unusual size (bytes).
-const KEPT_BUFFER_BYTES: usize = 1 << 20;
-
-/// The filters of a block, and the records that they take it for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Filtering {
-    list: [Option<Filter>; 4],
-    record_bytes: usize,
-    /// Bytes before the first whole record.
-    phase: usize,
-    element_bytes: usize,
-}
+use crate::buffer::{grow, trim};
 
 thread_local! {
     static BUFFERS: RefCell<[Vec<u8>; 2]> = const { RefCell::new([Vec::new(), Vec::new()]) };
 }
 
-impl Filtering {
-    /// Returns the filters that `policy` chose for a block that begins with a record.
-    pub fn chosen(filters: Filters) -> Self {
-        let (list, record_bytes, element_bytes): (&[_], u32, u8) = match filters {
-            Filters::None => (&[], 0, 0),
-            Filters::Shuffle { record_bytes } => (&[Filter::Shuffle], record_bytes, 0),
-            Filters::ShuffleByteDelta { record_bytes } => (&[Filter::Shuffle, Filter::ByteDelta], record_bytes, 0),
-            Filters::DeltaShuffle { record_bytes, element_bytes } => {
-                (&[Filter::Delta, Filter::Shuffle], record_bytes, element_bytes)
-            }
-        };
-        let list = std::array::from_fn(|at| list.get(at).copied());
-        Filtering { list, record_bytes: record_bytes as usize, phase: 0, element_bytes: element_bytes.into() }
+/// How a filter finds the bytes it works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub element_bytes: usize,
+    /// Length of a record, or of an element where there are no records (bytes).
+    pub unit_bytes: usize,
+    /// Bytes before the first unit.
+    head_bytes: usize,
+}
+
+impl Layout {
+    /// Returns the layout behind these filters: columns have no records any more.
+    pub fn behind(encoding: &Encoding, filters: &[Option<Filter>]) -> Self {
+        let element_bytes = encoding.element.bytes();
+        let in_columns = filters.contains(&Some(Filter::Columns));
+        let unit_bytes = if in_columns { element_bytes } else { encoding.unit_bytes() };
+        Layout { element_bytes, unit_bytes, head_bytes: encoding.phase as usize }
     }
 
-    /// Reads them from the header of a block, which anybody may have written.
-    pub fn of(header: &BlockHeader) -> Result<Self> {
-        let mut list = [None; 4];
-        for (to, &number) in list.iter_mut().zip(header.filters.iter().take_while(|&&number| number != 0)) {
-            *to = Some(Filter::from_byte(number)?);
+    /// Returns the head, the whole units, and the tail of a block.
+    pub fn split<'a>(&self, block: &'a [u8]) -> (&'a [u8], &'a [u8], &'a [u8]) {
+        let (head, rest) = block.split_at(self.head_bytes.min(block.len()));
+        let (units, tail) = rest.split_at(rest.len() / self.unit_bytes * self.unit_bytes);
+        (head, units, tail)
+    }
+}
+
+/// Passes on `raw` as the encoding's filters leave it.
+pub(crate) fn with_filtered<T>(encoding: &Encoding, raw: &[u8], receive: impl FnOnce(&[u8]) -> T) -> T {
+    if encoding.filters[0].is_none() {
+        return receive(raw);
+    }
+    BUFFERS.with_borrow_mut(|[from, to]| {
+        for (number, filter) in encoding.filters.iter().flatten().enumerate() {
+            grow(to, raw.len());
+            let source = if number == 0 { raw } else { &from[..raw.len()] };
+            let layout = Layout::behind(encoding, &encoding.filters[..number]);
+            apply(encoder(*filter), &layout, source, &mut to[..raw.len()]);
+            std::mem::swap(from, to);
         }
-        let filtering = Filtering {
-            list,
-            record_bytes: header.record_length as usize,
-            phase: header.phase as usize,
-            element_bytes: header.element_bytes.into(),
-        };
-        filtering.check().map(|()| filtering)
-    }
+        let received = receive(&from[..raw.len()]);
+        [from, to].into_iter().for_each(trim);
+        received
+    })
+}
 
-    fn check(&self) -> Result<()> {
-        let is_delta = self.list.contains(&Some(Filter::Delta));
-        let has_elements =
-            matches!(self.element_bytes, 1 | 2 | 4 | 8) && self.record_bytes.is_multiple_of(self.element_bytes);
-        match self {
-            _ if self.is_empty() => Ok(()),
-            Filtering { record_bytes: 0, .. } => corrupt("it has filters, but no length of a record"),
-            _ if self.phase >= self.record_bytes => {
-                corrupt(format!("phase {} is outside of a record of {} bytes", self.phase, self.record_bytes))
-            }
-            _ if is_delta && !has_elements => {
-                let why =
-                    format!("elements of {} bytes do not fill a record of {}", self.element_bytes, self.record_bytes);
-                corrupt(why)
-            }
-            _ => Ok(()),
-        }
+/// Undoes the encoding's filters, the last one first.
+pub(crate) fn undo(encoding: &Encoding, block: &mut [u8]) {
+    if encoding.filters[0].is_none() {
+        return;
     }
-
-    pub fn is_empty(&self) -> bool {
-        self.list[0].is_none()
-    }
-
-    /// Writes the filters into the header of a block that was encoded with them.
-    pub fn describe(&self, header: &mut BlockHeader) {
-        if self.is_empty() {
-            return;
-        }
-        header.filters = self.list.map(|filter| filter.map_or(0, |filter| filter as u8));
-        header.record_length = self.record_bytes as u32;
-        header.phase = self.phase as u32;
-        header.element_bytes = self.element_bytes as u8;
-    }
-
-    /// Passes on the rearranged bytes.
-    pub fn with_filtered<T>(&self, raw: &[u8], receive: impl FnOnce(&[u8]) -> T) -> T {
-        if self.is_empty() {
-            return receive(raw);
-        }
-        BUFFERS.with_borrow_mut(|[from, to]| {
-            from.clear();
-            from.extend_from_slice(raw);
-            for filter in self.list.iter().flatten() {
-                self.step(from, to, |from, to| self.encode(*filter, from, to));
-                std::mem::swap(from, to);
-            }
-            let received = receive(from);
-            for buffer in [from, to] {
-                buffer.truncate(KEPT_BUFFER_BYTES);
-                buffer.shrink_to(KEPT_BUFFER_BYTES);
-            }
-            received
-        })
-    }
-
-    /// Returns the bytes as they were.
-    pub fn undo(&self, filtered: Vec<u8>) -> Vec<u8> {
-        let (mut from, mut to) = (filtered, Vec::new());
-        for filter in self.list.iter().rev().flatten() {
-            self.step(&from, &mut to, |from, to| self.decode(*filter, from, to));
+    BUFFERS.with_borrow_mut(|[buffer, _]| {
+        grow(buffer, block.len());
+        let mut to = &mut buffer[..block.len()];
+        let mut from = block;
+        let mut undone = 0;
+        for (number, filter) in encoding.filters.iter().enumerate().rev() {
+            let Some(filter) = filter else { continue };
+            let layout = Layout::behind(encoding, &encoding.filters[..number]);
+            apply(decoder(*filter), &layout, from, to);
             std::mem::swap(&mut from, &mut to);
+            undone += 1;
         }
-        from
-    }
-
-    /// Has the whole records of `from` written to `to`, and copies the rest.
-    fn step(&self, from: &[u8], to: &mut Vec<u8>, rearrange: impl FnOnce(&[u8], &mut [u8])) {
-        let Range { start, end } = self.records(from.len());
-        to.resize(from.len(), 0);
-        if start == end {
-            return to.copy_from_slice(from);
+        if undone % 2 == 1 {
+            to.copy_from_slice(from);
         }
-        to[..start].copy_from_slice(&from[..start]);
-        to[end..].copy_from_slice(&from[end..]);
-        rearrange(&from[start..end], &mut to[start..end]);
-    }
+        trim(buffer);
+    });
+}
 
-    fn records(&self, bytes: usize) -> Range<usize> {
-        let start = self.phase.min(bytes);
-        start..start + (bytes - start) / self.record_bytes * self.record_bytes
-    }
+/// Changes whole units, and writes as many bytes as it reads.
+type Change = fn(&Layout, &[u8], &mut [u8]);
 
-    fn encode(&self, filter: Filter, from: &[u8], to: &mut [u8]) {
-        match filter {
-            Filter::Shuffle => shuffle::encode(from, self.record_bytes, to),
-            Filter::Delta => delta::encode(from, self.record_bytes, self.element_bytes, to),
-            Filter::ByteDelta => byte_delta::encode(from, self.record_bytes, to),
-        }
+fn encoder(filter: Filter) -> Change {
+    match filter {
+        Filter::Shuffle => shuffle::encode,
+        Filter::BitShuffle => bit_shuffle::encode,
+        Filter::Delta => delta::encode,
+        Filter::XorDelta => xor_delta::encode,
+        Filter::ByteDelta => byte_delta::encode,
+        Filter::Columns => columns::encode,
     }
+}
 
-    fn decode(&self, filter: Filter, from: &[u8], to: &mut [u8]) {
-        match filter {
-            Filter::Shuffle => shuffle::decode(from, self.record_bytes, to),
-            Filter::Delta => delta::decode(from, self.record_bytes, self.element_bytes, to),
-            Filter::ByteDelta => byte_delta::decode(from, self.record_bytes, to),
-        }
+fn decoder(filter: Filter) -> Change {
+    match filter {
+        Filter::Shuffle => shuffle::decode,
+        Filter::BitShuffle => bit_shuffle::decode,
+        Filter::Delta => delta::decode,
+        Filter::XorDelta => xor_delta::decode,
+        Filter::ByteDelta => byte_delta::decode,
+        Filter::Columns => columns::decode,
+    }
+}
+
+/// Applies a change to the units; copies head and tail.
+fn apply(change: Change, layout: &Layout, from: &[u8], to: &mut [u8]) {
+    let (head, units, tail) = layout.split(from);
+    let (to_head, rest) = to.split_at_mut(head.len());
+    let (to_units, to_tail) = rest.split_at_mut(units.len());
+    to_head.copy_from_slice(head);
+    to_tail.copy_from_slice(tail);
+    if !units.is_empty() {
+        change(layout, units, to_units);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use policy::{Compression, Element, MAX_FILTERS};
     use random::Random;
 
     use super::*;
-    use crate::random::{field, random_bytes};
+    use crate::random::random_bytes;
 
-    const ALL: [Filter; 3] = [Filter::Shuffle, Filter::Delta, Filter::ByteDelta];
-
-    /// Returns up to four filters, in any order, over records of any length.
-    fn any_filtering(random: &mut Random) -> Filtering {
-        let element_bytes = [1, 2, 4, 8][random.index(4)];
-        let record_bytes = element_bytes * (1 + random.index(40));
-        let list = std::array::from_fn(|_| Some(ALL[random.index(3)]));
-        Filtering { list, record_bytes, phase: random.index(record_bytes), element_bytes }
-    }
-
-    #[test]
-    fn whatever_is_filtered_comes_back() {
-        for seed in 0..2000 {
-            let mut random = Random::new(seed);
-            let filtering = any_filtering(&mut random);
-            let raw = [random_bytes, field][random.index(2)](seed, random.index(5000));
-            let filtered = filtering.with_filtered(&raw, <[u8]>::to_vec);
-            assert_eq!(filtered.len(), raw.len());
-            assert_eq!(filtering.undo(filtered), raw, "seed {seed}, {filtering:?}, {} bytes", raw.len());
+    /// The smallest and plainest thing to compare with: what each filter does, byte by byte, as docs/format.md says it.
+    fn plainly(filter: Filter, layout: &Layout, units: &[u8]) -> Vec<u8> {
+        let (unit, element, count) = (layout.unit_bytes, layout.element_bytes, units.len() / layout.unit_bytes);
+        let planes = || units.chunks_exact(count);
+        match filter {
+            Filter::Shuffle => {
+                (0..unit).flat_map(|at| (0..count).map(move |number| units[number * unit + at])).collect()
+            }
+            Filter::BitShuffle => planes().flat_map(bit_planes).collect(),
+            Filter::ByteDelta => planes().flat_map(|plane| integers(plane, 1, 1, u64::wrapping_sub)).collect(),
+            Filter::Delta => integers(units, element, unit / element, u64::wrapping_sub),
+            Filter::XorDelta => integers(units, element, unit / element, |now, before| now ^ before),
+            Filter::Columns => {
+                let column =
+                    |at: usize| (0..count).flat_map(move |number| &units[number * unit + at * element..][..element]);
+                (0..unit / element).flat_map(column).copied().collect()
+            }
         }
     }
 
-    #[test]
-    fn shuffled_records_are_planes() {
-        let shuffle = Filtering::chosen(Filters::Shuffle { record_bytes: 3 });
-        assert_eq!(shuffle.with_filtered(b"abcabcabcab", <[u8]>::to_vec), b"aaabbbcccab");
-        let behind_a_part = Filtering { phase: 1, ..shuffle };
-        assert_eq!(behind_a_part.with_filtered(b"cabcabcab", <[u8]>::to_vec), b"caabbccab");
+    fn bit_planes(plane: &[u8]) -> Vec<u8> {
+        let whole = plane.len() / 8;
+        let byte =
+            |bit: usize, at: usize| (0..8).map(|number| (plane[at * 8 + number] >> bit & 1) << number).sum::<u8>();
+        let planes = (0..8).flat_map(|bit| (0..whole).map(move |at| byte(bit, at)));
+        planes.chain(plane[whole * 8..].iter().copied()).collect()
+    }
+
+    fn integers(bytes: &[u8], element: usize, distance: usize, between: fn(u64, u64) -> u64) -> Vec<u8> {
+        let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |number, byte| number << 8 | *byte as u64);
+        let numbers: Vec<u64> = bytes.chunks_exact(element).map(number).collect();
+        let before = |at: usize| at.checked_sub(distance).map_or(0, |at| numbers[at]);
+        let changed = numbers.iter().enumerate().map(|(at, now)| between(*now, before(at)));
+        changed.flat_map(|number| number.to_le_bytes().into_iter().take(element)).collect()
+    }
+
+    const FILTERS: [Filter; 6] =
+        [Filter::Shuffle, Filter::BitShuffle, Filter::Delta, Filter::XorDelta, Filter::ByteDelta, Filter::Columns];
+    const ELEMENTS: [Element; 4] = [Element::U8, Element::I16, Element::F32, Element::F64];
+    const RECORD_LENGTHS: [u32; 11] = [0, 1, 2, 3, 4, 8, 12, 16, 24, 56, 57];
+
+    /// Returns all lists of two filters at most, and some longer ones, that pass the check.
+    fn encodings() -> Vec<Encoding> {
+        let ones = FILTERS.map(|filter| vec![filter]);
+        let twos = FILTERS.iter().flat_map(|first| FILTERS.map(|second| vec![*first, second]));
+        let long = [
+            vec![Filter::Columns, Filter::Delta, Filter::Shuffle, Filter::BitShuffle],
+            vec![Filter::Delta, Filter::Columns, Filter::Shuffle, Filter::ByteDelta],
+            vec![Filter::Columns, Filter::XorDelta, Filter::Shuffle],
+        ];
+        let lists: Vec<Vec<Filter>> = ones.into_iter().chain(twos).chain(long).collect();
+        let mut encodings = Vec::new();
+        for (element, record_length) in
+            ELEMENTS.into_iter().flat_map(|element| RECORD_LENGTHS.map(|length| (element, length)))
+        {
+            for list in &lists {
+                let mut filters = [None; MAX_FILTERS];
+                filters.iter_mut().zip(list).for_each(|(slot, filter)| *slot = Some(*filter));
+                let plain = Encoding::plain(Compression::None);
+                encodings.push(Encoding { filters, element, record_length, ..plain });
+            }
+        }
+        encodings.retain(|encoding| encoding.check().is_ok());
+        encodings
     }
 
     #[test]
-    fn elements_that_grow_evenly_become_equal() {
-        let delta =
-            Filtering { list: [Some(Filter::Delta), None, None, None], record_bytes: 8, phase: 0, element_bytes: 4 };
-        let raw: Vec<u8> = [7u32, 1_000, 8, 900, 9, 800].iter().flat_map(|value| value.to_le_bytes()).collect();
-        let expected: Vec<u8> = [7u32, 1_000, 1, 100u32.wrapping_neg(), 1, 100u32.wrapping_neg()]
-            .iter()
-            .flat_map(|value| value.to_le_bytes())
-            .collect();
-        assert_eq!(delta.with_filtered(&raw, <[u8]>::to_vec), expected);
-        let planes = Filtering::chosen(Filters::ShuffleByteDelta { record_bytes: 2 });
-        assert_eq!(planes.with_filtered(&[1, 9, 2, 9, 3, 9], <[u8]>::to_vec), [1, 1, 1, 9, 0, 0]);
+    fn filters_do_what_the_plain_ones_do_and_are_undone_at_every_length_and_phase() {
+        let mut random = Random::new(1);
+        let encodings = encodings();
+        assert!(encodings.len() > 300, "{}", encodings.len());
+        for encoding in encodings {
+            let lengths = [0, 7, 64, 1000].map(|about| about + random.index(about + 9));
+            for (length, number) in lengths.into_iter().zip(0..) {
+                let phase = random.index(encoding.unit_bytes()) as u32 * (number % 2);
+                let encoding = Encoding { phase, ..encoding };
+                let raw = random_bytes(random.next(), length);
+                let filtered = with_filtered(&encoding, &raw, <[u8]>::to_vec);
+                assert!(filtered == expected(&encoding, &raw), "{encoding:?}, {length} bytes");
+                let mut undone = filtered;
+                undo(&encoding, &mut undone);
+                assert!(undone == raw, "{encoding:?}, {length} bytes");
+            }
+        }
+    }
+
+    fn expected(encoding: &Encoding, raw: &[u8]) -> Vec<u8> {
+        let mut bytes = raw.to_vec();
+        for (number, filter) in encoding.filters.iter().flatten().enumerate() {
+            let layout = Layout::behind(encoding, &encoding.filters[..number]);
+            let (head, units, tail) = layout.split(&bytes);
+            let units = if units.is_empty() { Vec::new() } else { plainly(*filter, &layout, units) };
+            bytes = [head, &units, tail].concat();
+        }
+        bytes
     }
 }

@@ -1,10 +1,11 @@
 //! Bytes to segments to fingerprints to encoded blocks, and back. Pure: no I/O.
 //!
 //! Reading order is the path of a byte: [`Cutter`] finds where segments end, [`fingerprint`] identifies them, and
-//! [`BlockBuilder`] compresses neighbours together, filters before the codec; [`decode`] and [`decode_verified`] reverse
-//! it. `policy` chooses how a block is encoded, from what `probe` measures in it.
+//! [`BlockBuilder`] compresses neighbours together, `filter` before `codec`; [`decode`] and [`decode_verified`] reverse it.
+//! `policy` chooses how a block is compressed, from what `probe` measures in it.
 
 mod block;
+mod buffer;
 mod builder;
 mod codec;
 mod cut;
@@ -17,7 +18,7 @@ mod probe;
 mod random;
 mod record;
 
-pub use block::{decode, decode_verified, encode, segments, take_verified};
+pub use block::{decode, decode_verified, encode, encode_with, segments, take_verified};
 pub use builder::{BLOCK_BYTES, BlockBuilder, encode_in_blocks};
 pub use codec::MAX_BLOCK_BYTES;
 pub use cut::{ContentCutter, Cutter, FixedCutter};

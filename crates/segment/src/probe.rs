@@ -4,10 +4,11 @@
 //! how even the bytes are, and, where they are even, whether stretches repeat, which no histogram shows.
 //! Samples are spread over the block: a block may hold segments of many files.
 
-use policy::compression::{Encoding, Probe, Sample};
+use policy::Encoding;
+use policy::compression::{Probe, Sample};
 
-use crate::encoding::encoded_bytes;
 use crate::record::record_bytes;
+use crate::{codec, filter};
 
 /// Runs of bytes that are counted, and their length: a cache line each, 4 KiB in all.
 const RUNS: usize = 64;
@@ -44,7 +45,8 @@ impl Sample for BlockSample<'_> {
         if self.trial.is_empty() {
             self.trial = trial_sample(self.raw);
         }
-        encoded_bytes(encoding, &self.trial) as f32 / self.trial.len() as f32
+        let encoded_bytes = |filtered: &[u8]| codec::encoded_bytes(&encoding, filtered);
+        filter::with_filtered(&encoding, &self.trial, encoded_bytes) as f32 / self.trial.len() as f32
     }
 }
 

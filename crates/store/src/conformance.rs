@@ -7,7 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use format::{
-    Block, BlockHeader, BlockKind, CodecId, ContainerId, Fingerprint, Run, SegmentAddress, SegmentEntry, checksum,
+    Block, BlockHeader, BlockKind, CodecId, ContainerId, ElementId, Fingerprint, Run, SegmentAddress, SegmentEntry,
+    checksum,
 };
 use random::Random;
 
@@ -66,10 +67,10 @@ pub fn block(segments: &[(u64, usize)]) -> Block {
         group: 0,
         record_length: 0,
         phase: 0,
+        element: ElementId::U8,
         segments: segments.len() as u32,
         raw_bytes: payload.len() as u32,
         stored_bytes: payload.len() as u32,
-        element_bytes: 0,
         offset: 0,
         checksum: checksum(&payload),
     };

@@ -28,7 +28,7 @@ pub struct Arguments {
     /// The digest that names segments: blake3, sha256 or sha1
     #[arg(long, value_name = "KIND", default_value = "blake3")]
     fingerprint: FingerprintKind,
-    /// auto (chosen per block), none, lz4, zstd or zstd:LEVEL
+    /// auto (chosen per block), none, lz4, lz4:fast, lz4hc, zstd, zlib (or gzip) or xz; the last four also with :LEVEL
     #[arg(long, value_name = "CODEC", default_value = "auto")]
     codec: CodecChoice,
     /// A directory on a local disk for catalog and table, when the store lies on NFS, Lustre or GPFS

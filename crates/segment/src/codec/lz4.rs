@@ -11,8 +11,8 @@ thread_local! {
     static TABLE: RefCell<CompressTable> = RefCell::new(CompressTable::large());
 }
 
-pub(super) fn encode(raw: &[u8], _level: i8, to: &mut [u8]) -> usize {
-    TABLE.with_borrow_mut(|table| compress_into_with_table(raw, to, table)).expect("`to` holds the worst case")
+pub(super) fn encode(raw: &[u8], _level: i32, to: &mut [u8]) -> Option<usize> {
+    TABLE.with_borrow_mut(|table| compress_into_with_table(raw, to, table)).ok()
 }
 
 pub(super) fn decode(stored: &[u8], raw_bytes: usize) -> Result<Vec<u8>, String> {

@@ -9,12 +9,12 @@ thread_local! {
     static DECOMPRESSOR: RefCell<Decompressor<'static>> = RefCell::default();
 }
 
-pub(super) fn encode(raw: &[u8], level: i8, to: &mut [u8]) -> usize {
+pub(super) fn encode(raw: &[u8], level: i32, to: &mut [u8]) -> Option<usize> {
     let encoded = COMPRESSOR.with_borrow_mut(|compressor| {
-        compressor.set_compression_level(level.into())?;
+        compressor.set_compression_level(level)?;
         compressor.compress_to_buffer(raw, to)
     });
-    encoded.expect("zstd knows every level from -128 to 22, clamps others, and `to` holds the worst case")
+    encoded.ok()
 }
 
 pub(super) fn decode(stored: &[u8], raw_bytes: usize) -> Result<Vec<u8>, String> {

@@ -1,22 +1,18 @@
-//! Each byte less the one before it in its plane.
+//! Differences of neighbouring bytes within each plane of a shuffle: they need no carry from one plane to the next.
 
-pub(super) fn encode(from: &[u8], record_bytes: usize, to: &mut [u8]) {
-    let plane_bytes = (from.len() / record_bytes).max(1);
-    for (from, to) in from.chunks_exact(plane_bytes).zip(to.chunks_exact_mut(plane_bytes)) {
-        to[0] = from[0];
-        for ((to, now), before) in to[1..].iter_mut().zip(&from[1..]).zip(from) {
-            *to = now.wrapping_sub(*before);
-        }
+use super::Layout;
+use super::neighbours::{differences, sums};
+
+pub(super) fn encode(layout: &Layout, raw: &[u8], to: &mut [u8]) {
+    let plane_bytes = raw.len() / layout.unit_bytes;
+    for (plane, to) in raw.chunks_exact(plane_bytes).zip(to.chunks_exact_mut(plane_bytes)) {
+        differences(plane, to, 1, |[now], [before]: [u8; 1]| [now.wrapping_sub(before)]);
     }
 }
 
-pub(super) fn decode(from: &[u8], record_bytes: usize, to: &mut [u8]) {
-    let plane_bytes = (from.len() / record_bytes).max(1);
-    for (from, to) in from.chunks_exact(plane_bytes).zip(to.chunks_exact_mut(plane_bytes)) {
-        let mut before = 0u8;
-        for (to, less) in to.iter_mut().zip(from) {
-            before = before.wrapping_add(*less);
-            *to = before;
-        }
+pub(super) fn decode(layout: &Layout, stored: &[u8], to: &mut [u8]) {
+    let plane_bytes = stored.len() / layout.unit_bytes;
+    for (plane, to) in stored.chunks_exact(plane_bytes).zip(to.chunks_exact_mut(plane_bytes)) {
+        sums(plane, to, 1, |[now], [before]: [u8; 1]| [now.wrapping_add(before)]);
     }
 }

@@ -236,7 +236,7 @@ fn checkpoint(checkpoint: &Checkpoint) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use format::{CodecId, ContainerId, Fingerprint, SessionId, StorePath};
+    use format::{CodecId, ContainerId, ElementId, Fingerprint, SessionId, StorePath};
 
     use super::*;
 
@@ -250,7 +250,6 @@ mod tests {
     fn put(kind: BlockKind) -> Request {
         let (key_id, group, record_length, phase, segments) = (0, 0, 0, 0, 0);
         let (raw_bytes, stored_bytes, offset, checksum) = (0, 0, 0, 0);
-        let element_bytes = 0;
         let (codec, cipher, level, filters) = (CodecId::None, 0, 0, [0; 4]);
         let header = BlockHeader {
             kind,
@@ -262,10 +261,10 @@ mod tests {
             group,
             record_length,
             phase,
+            element: ElementId::U8,
             segments,
             raw_bytes,
             stored_bytes,
-            element_bytes,
             offset,
             checksum,
         };

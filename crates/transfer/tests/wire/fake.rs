@@ -8,7 +8,8 @@ use std::thread;
 
 use catalog::{Checkpoint, FileEntry};
 use format::{
-    Block, BlockHeader, ContainerId, FileId, Fingerprint, Label, Run, SegmentAddress, SegmentEntry, SessionId, Settings,
+    Block, BlockHeader, ContainerId, ElementId, FileId, Fingerprint, Label, Run, SegmentAddress, SegmentEntry,
+    SessionId, Settings,
 };
 use format::{StoreId, StorePath, VersionId};
 use store::Answer;
@@ -312,10 +313,10 @@ pub fn block(seed: u64, count: u32, bytes: u32) -> Block {
         group: 0,
         record_length: 0,
         phase: 0,
+        element: ElementId::U8,
         segments: count,
         raw_bytes: count * bytes,
         stored_bytes: payload.len() as u32,
-        element_bytes: 0,
         offset: 0,
         checksum: format::checksum(&payload),
     };

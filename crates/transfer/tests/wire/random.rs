@@ -2,9 +2,9 @@
 
 use catalog::{Checkpoint, FileEntry, PathSession, Purpose, Refusal, Version};
 use format::{
-    Attributes, BlockHeader, BlockKind, Change, CodecId, ContainerId, Entry, EntryKind, FileId, FileKind, FileTime,
-    FileTimes, Fingerprint, HandleKey, Label, Page, Root, Run, SegmentAddress, SegmentEntry, SessionId, StorePath,
-    VersionId, VersionRecord,
+    Attributes, BlockHeader, BlockKind, Change, CodecId, ContainerId, ElementId, Entry, EntryKind, FileId, FileKind,
+    FileTime, FileTimes, Fingerprint, HandleKey, Label, Page, Root, Run, SegmentAddress, SegmentEntry, SessionId,
+    StorePath, VersionId, VersionRecord,
 };
 use store::Answer;
 use transfer::message::{
@@ -105,7 +105,7 @@ impl Random {
     fn block(&mut self) -> BlockHeader {
         BlockHeader {
             kind: BlockKind::Data,
-            codec: [CodecId::None, CodecId::Lz4, CodecId::Zstd][self.below(3) as usize],
+            codec: CodecId::ALL[self.below(3) as usize],
             cipher: self.u64() as u8,
             level: self.u64() as i8,
             filters: self.array(),
@@ -113,10 +113,10 @@ impl Random {
             group: self.u32(),
             record_length: self.u32(),
             phase: self.u32(),
+            element: ElementId::U8,
             segments: self.u32(),
             raw_bytes: self.u32() >> 6,
             stored_bytes: self.u32(),
-            element_bytes: 8,
             offset: self.u64(),
             checksum: self.u64(),
         }
