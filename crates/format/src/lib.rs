@@ -33,7 +33,7 @@ pub use id::{ContainerId, FileId, Fingerprint, LostSegment, SegmentAddress, Sess
 pub use manifest::{ENTRY_BYTES, Entry, EntryKind, PAGE_HEADER_BYTES, Page, Root, Run, page_digest, run_digest};
 pub use path::StorePath;
 pub use secret::{Nonce, Role, SECRET_BYTES, Secret};
-pub use settings::{ChunkerKind, CodecChoice, FingerprintKind, MAX_SETTINGS_BYTES, Settings};
+pub use settings::{ChunkerKind, CodecChoice, FingerprintKind, MAX_SETTINGS_BYTES, Mode, Settings};
 pub use snapshot::{
     LinkKind, MAX_HOST_BYTES, MAX_TAG_BYTES, MAX_TAGS, SNAPSHOT_ATTRIBUTE, SNAPSHOT_DIRECTORY, SnapshotContent,
     SnapshotEntry, SnapshotRecord, ends_listing_segment, version_fields,

@@ -44,12 +44,26 @@ impl FingerprintKind {
     }
 }
 
+/// What is least with a codec that is chosen per block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// The time until the bytes are where they go.
+    Performance,
+    /// Time of both directions and bytes, at a fixed price of bytes.
+    #[default]
+    Balanced,
+    /// The bytes, as long as encoding keeps to a least speed.
+    Archival,
+    /// The energy of processor and transfer, by a model.
+    Energy,
+}
+
 /// The codec of new blocks; written as [`CodecChoice::NAMES`] says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum CodecChoice {
     /// Chosen per block.
-    Auto,
+    Auto(Mode),
     None,
     Lz4,
     /// LZ4 that looks at fewer positions.
@@ -91,10 +105,13 @@ macro_rules! named {
 named!(ChunkerKind, "chunker", Fixed = "fixed", Cdc = "cdc", File = "file");
 named!(FingerprintKind, "fingerprint", Blake3 = "blake3", Sha256 = "sha256", Sha1 = "sha1");
 
+named!(Mode, "mode", Performance = "performance", Balanced = "balanced", Archival = "archival", Energy = "energy");
+
 impl fmt::Display for CodecChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            CodecChoice::Auto => f.write_str("auto"),
+            CodecChoice::Auto(Mode::Balanced) => f.write_str("auto"),
+            CodecChoice::Auto(mode) => write!(f, "auto:{mode}"),
             CodecChoice::None => f.write_str("none"),
             CodecChoice::Lz4 => f.write_str("lz4"),
             CodecChoice::Lz4Fast => f.write_str("lz4:fast"),
@@ -107,12 +124,16 @@ impl fmt::Display for CodecChoice {
 }
 
 impl CodecChoice {
+    /// What stores have unless something else is said.
+    pub const AUTO: CodecChoice = CodecChoice::Auto(Mode::Balanced);
+
     /// All that can be chosen, for people.
-    pub const NAMES: &str = "auto, none, lz4, lz4:fast, lz4hc[:LEVEL] (1 to 12), zstd[:LEVEL] (-7 to 22), zlib[:LEVEL] or \
+    pub const NAMES: &str = "auto[:MODE] (performance, balanced, archival or energy), none, lz4, lz4:fast, lz4hc[:LEVEL] (1 to 12), zstd[:LEVEL] (-7 to 22), zlib[:LEVEL] or \
         gzip[:LEVEL] (1 to 9), xz[:LEVEL] (0 to 9)";
 
     fn with_level(name: &str, level: Option<&str>) -> Option<Self> {
         Some(match name {
+            "auto" => CodecChoice::Auto(level?.parse().ok()?),
             "lz4hc" => CodecChoice::Lz4Hc(parsed_level(level, LZ4HC_DEFAULT_LEVEL, 1..=12)?),
             "zstd" => CodecChoice::Zstd(parsed_level(level, ZSTD_DEFAULT_LEVEL, -7..=22)?),
             "zlib" | "gzip" => CodecChoice::Zlib(parsed_level(level, ZLIB_DEFAULT_LEVEL, 1..=9)?),
@@ -133,7 +154,7 @@ impl FromStr for CodecChoice {
 
     fn from_str(text: &str) -> Result<Self> {
         match text {
-            "auto" => return Ok(CodecChoice::Auto),
+            "auto" => return Ok(CodecChoice::AUTO),
             "none" => return Ok(CodecChoice::None),
             "lz4" => return Ok(CodecChoice::Lz4),
             "lz4:fast" => return Ok(CodecChoice::Lz4Fast),
@@ -206,7 +227,7 @@ impl Settings {
             chunker: ChunkerKind::Cdc,
             segment_bytes: 8192,
             fingerprint: FingerprintKind::Blake3,
-            codec: CodecChoice::Auto,
+            codec: CodecChoice::AUTO,
             state: None,
             shared_gid: None,
             upstream: None,
@@ -295,16 +316,16 @@ mod tests {
 
     #[test]
     fn codec_choices_read_as_written() {
-        let written = ["auto", "none", "lz4", "lz4:fast", "lz4hc:12", "zstd:-2", "zstd:19", "zlib:1", "xz:0"];
+        let written = ["auto", "auto:archival", "none", "lz4", "lz4:fast", "lz4hc:12", "zstd:-2", "zstd:19", "zlib:1", "xz:0"];
         for text in written {
             assert_eq!(text.parse::<CodecChoice>().unwrap().to_string(), text);
         }
         for (text, meant) in
-            [("lz4hc", "lz4hc:9"), ("zstd", "zstd:3"), ("gzip", "zlib:6"), ("gzip:9", "zlib:9"), ("xz", "xz:6")]
+            [("lz4hc", "lz4hc:9"), ("auto:balanced", "auto"), ("zstd", "zstd:3"), ("gzip", "zlib:6"), ("gzip:9", "zlib:9"), ("xz", "xz:6")]
         {
             assert_eq!(text.parse::<CodecChoice>().unwrap().to_string(), meant);
         }
-        for text in ["zstd:99", "zlib:0", "lz4hc:13", "xz:10", "xz:-1", "lz4:slow", "zstd:", "pco", ""] {
+        for text in ["zstd:99", "zlib:0", "lz4hc:13", "xz:10", "xz:-1", "lz4:slow", "zstd:", "auto:", "auto:best", "pco", ""] {
             let error = text.parse::<CodecChoice>().unwrap_err().to_string();
             assert!(error.ends_with(CodecChoice::NAMES), "{error}");
         }

@@ -5,6 +5,12 @@
 //! them): arrays of floats with noise have skewed exponent bytes and no matches, so zstd:1 stores what zstd:3 stores
 //! at up to twice its speed; on text zstd:3 stores 5 % less than zstd:1 and takes 1.2 to 1.6 times as long.
 
+pub mod candidates;
+pub mod mode;
+
+pub use candidates::{CANDIDATES, Candidate, Data};
+pub use mode::{Conditions, Mode, Outcome};
+
 use crate::encoding::{Element, Encoding, Filter};
 
 /// A codec and its level; levels outside a codec's range mean its nearest.

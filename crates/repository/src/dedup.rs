@@ -108,7 +108,7 @@ impl Repository {
         // Pages and journals are small and repetitive; whatever the codec of data, they are worth a general one.
         let choice = match kind {
             BlockKind::Data => self.settings.codec,
-            BlockKind::Page | BlockKind::Journal => CodecChoice::Auto,
+            BlockKind::Page | BlockKind::Journal => CodecChoice::AUTO,
         };
         segment::encode_in_blocks(kind, segments.map(|segment| (segment.fingerprint, segment.bytes)), choice)
     }

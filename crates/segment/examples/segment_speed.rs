@@ -43,7 +43,7 @@ fn stations(random: &[u8]) {
 }
 
 fn codecs(name: &str, raw: &[u8]) {
-    for choice in [CodecChoice::None, CodecChoice::Auto, CodecChoice::Lz4, CodecChoice::Zstd(1), CodecChoice::Zstd(3)] {
+    for choice in [CodecChoice::None, CodecChoice::AUTO, CodecChoice::Lz4, CodecChoice::Zstd(1), CodecChoice::Zstd(3)] {
         let mut blocks = Vec::new();
         encode_all(raw, choice, |block| blocks.push(block));
         let stored: usize = blocks.iter().map(|block| block.payload.len()).sum();

@@ -101,7 +101,7 @@ mod tests {
 
     const KINDS: [FingerprintKind; 3] = [FingerprintKind::Blake3, FingerprintKind::Sha256, FingerprintKind::Sha1];
     const CHOICES: [CodecChoice; 8] = [
-        CodecChoice::Auto,
+        CodecChoice::AUTO,
         CodecChoice::None,
         CodecChoice::Lz4,
         CodecChoice::Lz4Fast,
@@ -143,7 +143,7 @@ mod tests {
         let mut names = contents.each_ref().map(|bytes| fingerprint(FingerprintKind::Blake3, bytes));
         names[1].0[31] ^= 1;
         let named = [0, 1, 2].map(|number| (names[number], contents[number].as_slice()));
-        let block = encode(BlockKind::Data, &named, CodecChoice::Auto, 0);
+        let block = encode(BlockKind::Data, &named, CodecChoice::AUTO, 0);
         assert!(decode(&block).is_ok());
         let error = decode_verified(&block, FingerprintKind::Blake3).unwrap_err();
         assert!(matches!(error, Error::Corrupt { segment: Some(1), .. }), "{error}");
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn blocks_altered_on_the_way_are_refused() {
-        let (_, good) = encoded(4, FingerprintKind::Blake3, CodecChoice::Auto);
+        let (_, good) = encoded(4, FingerprintKind::Blake3, CodecChoice::AUTO);
         let altered = |change: fn(&mut Block)| {
             let mut block = good.clone();
             change(&mut block);

@@ -161,7 +161,7 @@ mod tests {
         let mut builder = BlockBuilder::new(BlockKind::Page, 40);
         for (round, raw) in [text(1, 5000), random_bytes(2, 9000), vec![0; 100]].iter().enumerate() {
             builder.push(NAME, raw);
-            let block = builder.finish(CodecChoice::Auto);
+            let block = builder.finish(CodecChoice::AUTO);
             assert!(builder.is_empty() && builder.raw_bytes() == 0);
             assert_eq!((block.header.kind, block.header.record_length), (BlockKind::Page, 40));
             assert_eq!(crate::decode(&block).unwrap(), *raw, "round {round}");
@@ -182,7 +182,7 @@ mod tests {
     fn incompressible_data_is_stored_as_it_is_whatever_the_choice() {
         let raw = random_bytes(5, BLOCK_BYTES);
         for choice in
-            [CodecChoice::Auto, CodecChoice::None, CodecChoice::Lz4, CodecChoice::Zstd(3), CodecChoice::Zlib(6)]
+            [CodecChoice::AUTO, CodecChoice::None, CodecChoice::Lz4, CodecChoice::Zstd(3), CodecChoice::Zlib(6)]
         {
             let block = built(&raw, choice);
             assert_eq!((block.header.codec, block.header.level), (CodecId::None, 0), "{choice}");
@@ -216,7 +216,7 @@ mod tests {
         let stored = |choice| mixed_data().iter().map(|raw| built(raw, choice).payload.len()).sum::<usize>();
         let raw = mixed_data().iter().map(Vec::len).sum::<usize>();
         let saved = |choice| (raw - stored(choice)) as f64;
-        let (chosen, always) = (saved(CodecChoice::Auto), saved(CodecChoice::Zstd(1)));
+        let (chosen, always) = (saved(CodecChoice::AUTO), saved(CodecChoice::Zstd(1)));
         println!("saved of {raw}: chosen {chosen}, zstd:1 always {always}");
         assert!(chosen > 0.99 * always, "{chosen} against {always}");
     }

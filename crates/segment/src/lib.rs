@@ -11,12 +11,14 @@ mod codec;
 mod cut;
 mod encoding;
 mod error;
+mod features;
 mod filter;
 mod fingerprint;
 mod probe;
 #[cfg(test)]
 mod random;
 mod record;
+mod shape;
 
 pub use block::{decode, decode_verified, encode, encode_with, segments, take_verified};
 pub use builder::{BLOCK_BYTES, BlockBuilder, encode_in_blocks};
@@ -24,3 +26,9 @@ pub use codec::MAX_BLOCK_BYTES;
 pub use cut::{ContentCutter, Cutter, FixedCutter};
 pub use error::{Error, Result};
 pub use fingerprint::{fingerprint, is_zero, names_digest};
+
+/// scratch
+pub fn look(raw: &[u8]) -> (policy::compression::Data, [f32; features::FEATURES]) {
+    let data = shape::found(raw);
+    (data, features::features(raw, &data))
+}

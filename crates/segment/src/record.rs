@@ -1,9 +1,9 @@
 //! Finds the length of the records that a block consists of, where nobody says: bytes are equal more often at that distance.
 
 /// Longest record that is found (bytes).
-const MAX_RECORD_BYTES: usize = 256;
+pub(crate) const MAX_RECORD_BYTES: usize = 256;
 /// Bytes that are compared with those behind them, in the middle of the block.
-const WINDOW_BYTES: usize = 2048;
+pub(crate) const WINDOW_BYTES: usize = 2048;
 /// So many more bytes than at the mean of all distances must be equal.
 const MIN_EXCESS: u32 = WINDOW_BYTES as u32 / 32;
 

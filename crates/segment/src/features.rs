@@ -1,0 +1,245 @@
+//! What a model is told of a block: numbers that say how well each kind of encoding would do, read from a sample of it.
+//!
+//! How even the bytes are is given as collision entropy, −log₂ of the share of equal pairs: it has no bias however few
+//! bytes there are, which the planes of long records are short of, and needs no logarithm for each value.
+
+use policy::Compression;
+use policy::compression::Data;
+
+use crate::codec;
+
+/// Numbers by which a model knows a block.
+pub const FEATURES: usize = 24;
+/// Counts up when features change: a model for others is of no use.
+pub const FEATURES_VERSION: u16 = 1;
+
+/// Stretches that are looked at, and the length of each (bytes).
+const STRETCHES: usize = 4;
+const STRETCH_BYTES: usize = 2048;
+/// Planes of long records that are looked at.
+const MAX_PLANES: usize = 8;
+
+/// Returns the features of a block that consists of such data.
+pub(crate) fn features(raw: &[u8], data: &Data) -> [f32; FEATURES] {
+    let sample = Sample::of(raw, data);
+    let bytes = sample.bytes();
+    let numbers = Numbers::of(&sample, data);
+    let plain = sample.planes(|unit, _, at| unit[at]);
+    let steps = sample.planes(|unit, before, at| unit[at].wrapping_sub(before[at]));
+    let xors = sample.planes(|unit, before, at| unit[at] ^ before[at]);
+    [
+        (raw.len().max(1) as f32).log2(),
+        collision_entropy(bytes.iter().copied()),
+        share_of(&bytes, |byte| byte == 0),
+        share_of(&bytes, |byte| byte == b'\n' || (0x20..0x7f).contains(&byte)),
+        share_of_pairs(&bytes, 1),
+        share_of_pairs(&bytes, 4),
+        share_of_pairs(&bytes, sample.unit_bytes),
+        lz4_share(&bytes),
+        (data.record_length.max(1) as f32).log2(),
+        data.element.bytes().ilog2() as f32,
+        plain.mean,
+        plain.even,
+        plain.constant,
+        steps.mean,
+        steps.even,
+        steps.constant,
+        xors.mean,
+        numbers.bits,
+        numbers.step_bits,
+        numbers.second_step_bits,
+        numbers.same,
+        numbers.trailing_zeros,
+        numbers.exponent_bits,
+        numbers.exponent_steps,
+    ]
+}
+
+/// Stretches of a block, each of whole units from a unit's beginning on.
+struct Sample<'a> {
+    stretches: Vec<&'a [u8]>,
+    unit_bytes: usize,
+}
+
+/// What the planes have in common: of every unit the bytes at one place.
+struct Planes {
+    /// Entropy of a plane's bytes, mean over the planes (bits).
+    mean: f32,
+    /// Share of planes whose bytes are nearly random.
+    even: f32,
+    /// Share of planes of which nearly nothing remains.
+    constant: f32,
+}
+
+impl<'a> Sample<'a> {
+    fn of(raw: &'a [u8], data: &Data) -> Self {
+        let unit_bytes = (data.record_length as usize).max(data.element.bytes());
+        let stretch_bytes = STRETCH_BYTES.min(raw.len() / STRETCHES).max(raw.len().min(64));
+        let apart = (raw.len() - stretch_bytes.min(raw.len())) / (STRETCHES - 1).max(1);
+        let stretch = |number: usize| {
+            let at = number * apart;
+            let begin = (at
+                + (unit_bytes - (at + unit_bytes - data.phase as usize % unit_bytes) % unit_bytes) % unit_bytes)
+                .min(raw.len());
+            let end = (begin + stretch_bytes).min(raw.len());
+            &raw[begin..begin + (end - begin) / unit_bytes * unit_bytes]
+        };
+        Sample { stretches: (0..STRETCHES).map(stretch).collect(), unit_bytes }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        self.stretches.concat()
+    }
+
+    /// Looks at planes of what `change` makes of units and those before them.
+    fn planes(&self, change: impl Fn(&[u8], &[u8], usize) -> u8) -> Planes {
+        let looked_at = self.unit_bytes.min(MAX_PLANES);
+        let entropy = |plane: usize| {
+            let at = plane * self.unit_bytes / looked_at;
+            let pairs = |stretch: &'a [u8]| {
+                stretch.chunks_exact(self.unit_bytes).zip(stretch.chunks_exact(self.unit_bytes).skip(1))
+            };
+            collision_entropy(
+                self.stretches.iter().flat_map(|stretch| pairs(stretch)).map(|(before, unit)| change(unit, before, at)),
+            )
+        };
+        let entropies: Vec<f32> = (0..looked_at).map(entropy).collect();
+        let share = |wanted: &dyn Fn(f32) -> bool| {
+            entropies.iter().filter(|bits| wanted(**bits)).count() as f32 / looked_at as f32
+        };
+        Planes {
+            mean: entropies.iter().sum::<f32>() / looked_at as f32,
+            even: share(&|bits| bits > 7.0),
+            constant: share(&|bits| bits < 1.0),
+        }
+    }
+}
+
+/// Bits that numbers take, as a share of those they have.
+#[derive(Default)]
+struct Numbers {
+    bits: f32,
+    /// Of the differences to the number before, the number of the record before, and of the differences of those.
+    step_bits: f32,
+    second_step_bits: f32,
+    /// Share of those equal to the one before.
+    same: f32,
+    /// Zeros at the end, as a share of the bits.
+    trailing_zeros: f32,
+    /// Entropy of the highest byte, and of its differences (bits).
+    exponent_bits: f32,
+    exponent_steps: f32,
+}
+
+impl Numbers {
+    fn of(sample: &Sample, data: &Data) -> Self {
+        let width = data.element.bytes();
+        if width == 1 || !sample.unit_bytes.is_multiple_of(width) {
+            return Numbers::default();
+        }
+        let mut sums = Numbers::default();
+        let mut count = 0;
+        let mut highest = Vec::new();
+        for stretch in &sample.stretches {
+            let apart = sample.unit_bytes;
+            let number = |at: usize| number(&stretch[at..at + width]);
+            for at in (2 * apart..stretch.len().saturating_sub(width - 1)).step_by(width) {
+                let (value, before, earlier) = (number(at), number(at - apart), number(at - 2 * apart));
+                let (step, step_before) = (value.wrapping_sub(before), before.wrapping_sub(earlier));
+                sums.bits += bits(value, width);
+                sums.step_bits += bits(step, width);
+                sums.second_step_bits += bits(step.wrapping_sub(step_before), width);
+                sums.same += (step == 0) as u8 as f32;
+                sums.trailing_zeros += (value.trailing_zeros().min(8 * width as u32)) as f32 / (8 * width) as f32;
+                highest.push((stretch[at + width - 1], stretch[at - apart + width - 1]));
+                count += 1;
+            }
+        }
+        let count = (count as f32).max(1.0);
+        Numbers {
+            bits: sums.bits / count,
+            step_bits: sums.step_bits / count,
+            second_step_bits: sums.second_step_bits / count,
+            same: sums.same / count,
+            trailing_zeros: sums.trailing_zeros / count,
+            exponent_bits: collision_entropy(highest.iter().map(|(byte, _)| *byte)),
+            exponent_steps: collision_entropy(highest.iter().map(|(byte, before)| byte.wrapping_sub(*before))),
+        }
+    }
+}
+
+/// Returns a number of up to 8 bytes; its sign is that of its width.
+fn number(bytes: &[u8]) -> i64 {
+    let mut wide = [0; 8];
+    wide[8 - bytes.len()..].copy_from_slice(bytes);
+    i64::from_le_bytes(wide) >> (64 - 8 * bytes.len())
+}
+
+/// Returns the bits that a signed number needs, as a share of those it has; steps wrap in its width.
+fn bits(value: i64, width: usize) -> f32 {
+    let unused = 64 - 8 * width as u32;
+    let value = value << unused >> unused;
+    let magnitude = if value < 0 { !value } else { value } as u64;
+    (64 - magnitude.leading_zeros()) as f32 / (8 * width) as f32
+}
+
+/// Returns −log₂ of the share of equal pairs among all pairs, at most 8 bits.
+fn collision_entropy(bytes: impl Iterator<Item = u8>) -> f32 {
+    let mut counts = [0u16; 256];
+    let (mut equal_pairs, mut count) = (0u64, 0u64);
+    for byte in bytes {
+        equal_pairs += counts[byte as usize] as u64;
+        counts[byte as usize] += 1;
+        count += 1;
+    }
+    let pairs = (count * count.saturating_sub(1) / 2).max(1) as f32;
+    -((equal_pairs as f32 / pairs).max(1.0 / 256.0)).log2()
+}
+
+fn share_of(bytes: &[u8], wanted: impl Fn(u8) -> bool) -> f32 {
+    bytes.iter().filter(|byte| wanted(**byte)).count() as f32 / bytes.len().max(1) as f32
+}
+
+/// Returns how many bytes are equal to the one so far before them (share).
+fn share_of_pairs(bytes: &[u8], apart: usize) -> f32 {
+    let Some(later) = bytes.get(apart..) else { return 0.0 };
+    let equal = bytes.iter().zip(later).filter(|(one, other)| one == other).count();
+    equal as f32 / later.len().max(1) as f32
+}
+
+/// The tiny trial: what LZ4 makes of the sample (share).
+fn lz4_share(bytes: &[u8]) -> f32 {
+    codec::encoded_bytes(&Compression::LZ4.into(), bytes) as f32 / bytes.len().max(1) as f32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::{field, random_bytes, text};
+    use crate::shape;
+
+    #[test]
+    fn any_block_has_finite_features() {
+        for length in (0..300).chain([5000, 262_144]) {
+            for raw in [random_bytes(1, length), vec![0; length], text(2, length), field(3, length)] {
+                for record_length in [0, 3, 8, 200] {
+                    let element = if record_length == 8 { policy::Element::U32 } else { policy::Element::U8 };
+                    let data = Data { record_length, element, phase: record_length.saturating_sub(1), is_known: false };
+                    let found = features(&raw, &data);
+                    assert!(found.iter().all(|value| value.is_finite()), "{length} {record_length} {found:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn random_bytes_are_even_and_text_is_printable() {
+        let of = |raw: &[u8]| features(raw, &shape::found(raw));
+        let random = of(&random_bytes(1, 262_144));
+        assert!(random[1] > 7.9 && random[7] > 0.99, "{random:?}");
+        let text = of(&text(1, 262_144));
+        assert!(text[3] > 0.99 && text[7] < 0.8, "{text:?}");
+        let zeros = of(&[0; 262_144]);
+        assert!(zeros[1] == 0.0 && zeros[2] == 1.0, "{zeros:?}");
+    }
+}
