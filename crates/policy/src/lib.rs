@@ -7,6 +7,7 @@ pub mod cache;
 pub mod compression;
 pub mod encoding;
 pub mod fairness;
+pub mod forest;
 pub mod pipelining;
 pub mod placement;
 pub mod provisioning;
