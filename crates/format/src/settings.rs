@@ -316,16 +316,24 @@ mod tests {
 
     #[test]
     fn codec_choices_read_as_written() {
-        let written = ["auto", "auto:archival", "none", "lz4", "lz4:fast", "lz4hc:12", "zstd:-2", "zstd:19", "zlib:1", "xz:0"];
+        let written =
+            ["auto", "auto:archival", "none", "lz4", "lz4:fast", "lz4hc:12", "zstd:-2", "zstd:19", "zlib:1", "xz:0"];
         for text in written {
             assert_eq!(text.parse::<CodecChoice>().unwrap().to_string(), text);
         }
-        for (text, meant) in
-            [("lz4hc", "lz4hc:9"), ("auto:balanced", "auto"), ("zstd", "zstd:3"), ("gzip", "zlib:6"), ("gzip:9", "zlib:9"), ("xz", "xz:6")]
-        {
+        for (text, meant) in [
+            ("lz4hc", "lz4hc:9"),
+            ("auto:balanced", "auto"),
+            ("zstd", "zstd:3"),
+            ("gzip", "zlib:6"),
+            ("gzip:9", "zlib:9"),
+            ("xz", "xz:6"),
+        ] {
             assert_eq!(text.parse::<CodecChoice>().unwrap().to_string(), meant);
         }
-        for text in ["zstd:99", "zlib:0", "lz4hc:13", "xz:10", "xz:-1", "lz4:slow", "zstd:", "auto:", "auto:best", "pco", ""] {
+        for text in
+            ["zstd:99", "zlib:0", "lz4hc:13", "xz:10", "xz:-1", "lz4:slow", "zstd:", "auto:", "auto:best", "pco", ""]
+        {
             let error = text.parse::<CodecChoice>().unwrap_err().to_string();
             assert!(error.ends_with(CodecChoice::NAMES), "{error}");
         }

@@ -1,8 +1,15 @@
 //! scratch
 use policy::compression::CANDIDATES;
-#[repr(C)] struct Ts(i64,i64);
-unsafe extern "C" { fn clock_gettime(id: i32, t: *mut Ts) -> i32; }
-fn cpu() -> u128 { let mut t = Ts(0,0); unsafe { clock_gettime(3, &mut t) }; t.0 as u128 * 1_000_000_000 + t.1 as u128 }
+#[repr(C)]
+struct Ts(i64, i64);
+unsafe extern "C" {
+    fn clock_gettime(id: i32, t: *mut Ts) -> i32;
+}
+fn cpu() -> u128 {
+    let mut t = Ts(0, 0);
+    unsafe { clock_gettime(3, &mut t) };
+    t.0 as u128 * 1_000_000_000 + t.1 as u128
+}
 use thalweg_segment::{decode, encode_with};
 fn main() {
     let every: usize = std::env::args().nth(1).unwrap().parse().unwrap();

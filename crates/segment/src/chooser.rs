@@ -1,0 +1,94 @@
+//! Chooses a block's encoding: what its bytes look like, what the model predicts of that, and what blocks like it gave.
+//!
+//! What was learned of blocks belongs to a thread: it needs no lock, and threads learn the same of the same data soon.
+
+use std::cell::RefCell;
+
+use policy::Encoding;
+use policy::compression::{CANDIDATES, Choices, Chosen, Conditions, Data, Likeness, Mode, Trials};
+
+use crate::features::{self, FEATURES, Looked};
+use crate::{codec, conditions, filter, model, probe};
+
+/// Bytes of a block that are encoded for a trial, in two pieces.
+const TRIAL_BYTES: usize = 32 << 10;
+
+thread_local! {
+    static CHOICES: RefCell<Choices> = RefCell::default();
+}
+
+/// An encoding, and what was expected of it; none of what is known to be incompressible.
+pub(crate) struct Choice {
+    pub encoding: Encoding,
+    expected: Option<Chosen>,
+}
+
+/// Returns how `raw` should be encoded; `known` is what somebody knows of its data.
+pub(crate) fn choose(mode: Mode, raw: &[u8], known: Option<Data>) -> Choice {
+    let look = probe::probe(raw);
+    if policy::compression::is_incompressible(look) && known.is_none() {
+        return Choice { encoding: policy::compression::never().into(), expected: None };
+    }
+    let data = known.unwrap_or_else(|| crate::shape::found(raw));
+    let features = features::features(raw, &data);
+    let chosen = chosen(mode, &conditions::now(), raw, &data, &features);
+    let encoding = CANDIDATES[chosen.candidate].encoding(&data).expect("what was predicted has a meaning");
+    Choice { encoding, expected: Some(chosen) }
+}
+
+/// Learns what the block took in the end.
+pub(crate) fn learn(choice: &Choice, raw_bytes: usize, stored_bytes: usize) {
+    if let Some(chosen) = &choice.expected {
+        CHOICES.with_borrow_mut(|choices| choices.learn(chosen, stored_bytes as f32 / raw_bytes.max(1) as f32));
+    }
+}
+
+fn chosen(mode: Mode, conditions: &Conditions, raw: &[u8], data: &Data, features: &[f32; FEATURES]) -> Chosen {
+    let predictions = model::predictions(features, |candidate| candidate.encoding(data).is_some());
+    let mut trials = BlockTrials { raw, data, sample: Vec::new() };
+    let likeness = likeness(data, features);
+    CHOICES.with_borrow_mut(|choices| choices.choose(likeness, &predictions, (mode, conditions), &mut trials))
+}
+
+/// Blocks are alike whose numbers are as long and whose bytes are about as even and as repetitive.
+fn likeness(data: &Data, features: &[f32; FEATURES]) -> Likeness {
+    let of = |looked: Looked| features[looked as usize];
+    Likeness {
+        same: [data.record_length, data.element as u32, data.is_known as u32],
+        near: [of(Looked::Entropy) * 1.5, of(Looked::Lz4Share) * 6.0, of(Looked::PlaneEntropy) * 1.5, of(Looked::StepBits) * 8.0],
+    }
+}
+
+struct BlockTrials<'a> {
+    raw: &'a [u8],
+    data: &'a Data,
+    /// Made when it is asked for.
+    sample: Vec<u8>,
+}
+
+impl Trials for BlockTrials<'_> {
+    fn share(&mut self, candidate: usize) -> f32 {
+        if self.sample.is_empty() {
+            self.sample = sample(self.raw, self.data);
+        }
+        let Some(encoding) = CANDIDATES[candidate].encoding(self.data) else { return 1.0 };
+        let encoded_bytes = |filtered: &[u8]| codec::encoded_bytes(&encoding, filtered);
+        filter::with_filtered(&encoding, &self.sample, encoded_bytes) as f32 / self.sample.len().max(1) as f32
+    }
+
+    fn sampled(&self) -> f32 {
+        (TRIAL_BYTES as f32 / self.raw.len().max(1) as f32).min(1.0)
+    }
+}
+
+/// Returns two pieces of the block one after the other, at places where records stand as at its beginning; or all of a
+/// short one.
+fn sample(raw: &[u8], data: &Data) -> Vec<u8> {
+    let unit_bytes = (data.record_length as usize).max(data.element.bytes());
+    let piece_bytes = TRIAL_BYTES / 2 / unit_bytes * unit_bytes;
+    if raw.len() < 2 * TRIAL_BYTES || piece_bytes == 0 {
+        return raw[..raw.len().min(TRIAL_BYTES)].to_vec();
+    }
+    let piece = |at: usize| &raw[at / unit_bytes * unit_bytes..][..piece_bytes];
+    [piece(raw.len() / 6), piece(raw.len() / 3 * 2)].concat()
+}

@@ -1,0 +1,113 @@
+//! The model that predicts what each candidate makes of a block: a forest, as its file has it.
+
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+
+use format::{CandidateEncoding, Model, ModelNode, ModelTree};
+use policy::compression::{CANDIDATES, Candidate, Prediction, Predictions};
+use policy::forest::{Estimate, Forest, Node, TreeParts};
+
+use crate::encoding::{codec_and_level, element_id, filter_ids};
+use crate::error::{Result, corrupt};
+use crate::features::{FEATURES, FEATURES_VERSION};
+
+/// Of each candidate, base-2 logarithms: stored / raw bytes, and nanoseconds to encode and to decode a byte.
+pub const OUTPUTS_PER_CANDIDATE: usize = 3;
+const OUTPUTS: usize = OUTPUTS_PER_CANDIDATE * CANDIDATES.len();
+
+/// Trained on `bench/corpus` by `thalweg train`.
+static BUILT_IN: LazyLock<Arc<Forest>> = LazyLock::new(|| {
+    let forest = read(include_bytes!("../model/built-in.bin")).expect("the built-in model is of this version");
+    Arc::new(forest)
+});
+
+static IN_USE: RwLock<Option<Arc<Forest>>> = RwLock::new(None);
+
+/// Takes a model file's bytes for all that this process chooses from now on. An error says why it is of no use, and the one in use
+/// stays.
+pub fn use_model(bytes: &[u8]) -> Result<()> {
+    let forest = Arc::new(read(bytes)?);
+    *IN_USE.write().unwrap_or_else(PoisonError::into_inner) = Some(forest);
+    Ok(())
+}
+
+/// Returns a forest of these examples' features and outputs as the bytes of a model file.
+pub fn model_file(forest: &Forest) -> Result<Vec<u8>> {
+    let model = Model {
+        features_version: FEATURES_VERSION,
+        features: FEATURES as u16,
+        candidates: candidates(),
+        outputs: OUTPUTS as u16,
+        trees: forest.parts().map(written).collect(),
+    };
+    Ok(model.encode()?)
+}
+
+/// Predicts for all candidates that have a meaning for the block.
+pub(crate) fn predictions(features: &[f32; FEATURES], has_meaning: impl Fn(&Candidate) -> bool) -> Predictions {
+    let mut estimates = [Estimate::UNKNOWN; OUTPUTS];
+    in_use().predict(features, &mut estimates);
+    std::array::from_fn(|number| {
+        let estimates = &estimates[OUTPUTS_PER_CANDIDATE * number..][..OUTPUTS_PER_CANDIDATE];
+        has_meaning(&CANDIDATES[number]).then(|| prediction(number, estimates))
+    })
+}
+
+fn prediction(candidate: usize, estimates: &[Estimate]) -> Prediction {
+    let [share, encode, decode] = *estimates else { unreachable!("each candidate has three outputs") };
+    // What is stored as it is needs no model.
+    let is_none = candidate == 0;
+    Prediction {
+        log_share: if is_none { 0.0 } else { share.mean.min(0.0) },
+        deviation: if is_none { 0.0 } else { share.spread.min(16.0) },
+        encode_ns: encode.mean.exp2(),
+        decode_ns: decode.mean.exp2(),
+    }
+}
+
+fn in_use() -> Arc<Forest> {
+    let chosen = IN_USE.read().unwrap_or_else(PoisonError::into_inner).clone();
+    chosen.unwrap_or_else(|| BUILT_IN.clone())
+}
+
+fn read(bytes: &[u8]) -> Result<Forest> {
+    let model = Model::decode(bytes)?;
+    model.check_use(FEATURES_VERSION, FEATURES as u16, &candidates())?;
+    if model.outputs as usize != OUTPUTS {
+        return corrupt(format!("a model with {} outputs, where {OUTPUTS} are needed", model.outputs));
+    }
+    match Forest::from_parts(FEATURES, OUTPUTS, model.trees.into_iter().map(parts).collect()) {
+        Ok(forest) => Ok(forest),
+        Err(why) => corrupt(format!("a model whose trees are wrong: {why}")),
+    }
+}
+
+fn parts(tree: ModelTree) -> TreeParts {
+    let node = |node| match node {
+        ModelNode::Leaf => Node::Leaf,
+        ModelNode::Split { feature, threshold } => Node::Split { feature, threshold },
+    };
+    TreeParts { nodes: tree.nodes.into_iter().map(node).collect(), values: tree.values }
+}
+
+fn written(tree: TreeParts) -> ModelTree {
+    let node = |node| match node {
+        Node::Leaf => ModelNode::Leaf,
+        Node::Split { feature, threshold } => ModelNode::Split { feature, threshold },
+    };
+    ModelTree { nodes: tree.nodes.into_iter().map(node).collect(), values: tree.values }
+}
+
+/// Returns the candidates as a model file names them.
+fn candidates() -> Vec<CandidateEncoding> {
+    let described = |candidate: &Candidate| {
+        let (codec, level) = codec_and_level(candidate.compression);
+        CandidateEncoding {
+            codec,
+            level,
+            filters: filter_ids(&candidate.filters()),
+            element: element_id(policy::Element::U8),
+            flags: candidate.numbers_flag(),
+        }
+    };
+    CANDIDATES.iter().map(described).collect()
+}
