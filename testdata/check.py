@@ -288,6 +288,45 @@ def journal(data):
     return f"sequence {sequence}, session {session}, {len(numbers)} numbers: {' '.join(changes)}"
 
 
+# Model
+
+
+def tree(fields, features, outputs):
+    """The number of leaves. Children of the n-th split are the nodes 1 + 2n and 2 + 2n."""
+    leaves, splits, depths = fields.u16(), 0, [0]
+    assert 1 <= leaves <= 4096
+    for number in range(2 * leaves - 1):
+        feature = fields.u8()
+        if feature != 255:
+            threshold = fields.number("f")
+            assert feature < features and threshold == threshold and depths[number] < 32
+            depths += 2 * [depths[number] + 1]
+            splits += 1
+    assert splits == leaves - 1 and len(depths) == 2 * leaves - 1
+    fields.take(2 * leaves * outputs)
+    return leaves
+
+
+def candidate(fields):
+    codec, level, filters, element, _flags = struct.unpack("<Bb4sBB", fields.take(8))
+    listed = filters.rstrip(b"\0")
+    assert codec <= 6 and 0 not in listed and max(filters) <= 6 and element in lone_blocks.ELEMENTS
+    return (lone_blocks.CODECS[codec] + (f":{level}" if level else "") + (f" {','.join(map(str, listed))}" if listed else "")
+            + (f" of element {element}" if element else ""))
+
+
+def model(data):
+    magic, version, features_version, features, candidates, outputs, trees, zero = struct.unpack("<8sHHHHHHI", data[:24])
+    assert magic == b"TWGMODL\0" and version == 0 and zero == 0 and len(data) <= 4 << 20
+    assert 1 <= features <= 64 and 1 <= candidates <= 64 and 1 <= outputs <= 256 and 1 <= trees <= 64
+    assert outputs % candidates == 0
+    fields = Fields(data[24:-8])
+    known = ", ".join(candidate(fields) for _ in range(candidates))
+    leaves = ", ".join(str(tree(fields, features, outputs)) for _ in range(trees))
+    fields.end()
+    return f"{features} features of version {features_version}; {known}; {outputs} outputs, {trees} trees of {leaves} leaves"
+
+
 # Table
 
 
@@ -452,6 +491,7 @@ def main():
     print("snapshot.bin:", snapshot((FOLDER / "snapshot.bin").read_bytes()))
     print("listing.bin:", listing((FOLDER / "listing.bin").read_bytes()))
     print("journal.bin:", journal((FOLDER / "journal.bin").read_bytes()))
+    print("model.bin:", model((FOLDER / "model.bin").read_bytes()))
     entries, summary_sum = table_run("table.run", store)
     named = sorted((fingerprint[:16], 1, ordinal) for ordinal, (fingerprint, _) in
                    enumerate(segment for block in blocks for segment in block["segments"]))

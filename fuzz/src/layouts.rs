@@ -1,6 +1,8 @@
 //! The layouts of `format` that stand alone. Decoded values must encode to bytes that decode to the same.
 
-use format::{Attributes, JournalRecord, Page, Reader, Root, Settings, SnapshotEntry, SnapshotRecord, Writer};
+use format::{
+    Attributes, JournalRecord, Model, Page, Reader, Root, Settings, SnapshotEntry, SnapshotRecord, Writer, checksum,
+};
 
 pub fn page(bytes: &[u8]) {
     if let Ok(page) = Page::decode(bytes) {
@@ -39,6 +41,21 @@ pub fn listing(bytes: &[u8]) {
         let mut to = Writer::new();
         entry.write(&mut to);
         assert_eq!(SnapshotEntry::read(&mut Reader::new("listing", &to.finish())), Ok(entry));
+    }
+}
+
+/// As it is, and with the checksum that a forger would write.
+pub fn model(bytes: &[u8]) {
+    decode_model(bytes);
+    if let Some((body, _)) = bytes.split_last_chunk::<8>() {
+        decode_model(&[body, &checksum(body).to_le_bytes()].concat());
+    }
+}
+
+fn decode_model(bytes: &[u8]) {
+    if let Ok(model) = Model::decode(bytes) {
+        let encoded = model.encode().expect("a model that was read can be written");
+        assert_eq!((Model::decode(&encoded), encoded.len()), (Ok(model), bytes.len()));
     }
 }
 

@@ -13,6 +13,7 @@ mod frame;
 mod handle_key;
 mod id;
 mod manifest;
+mod model;
 mod path;
 mod secret;
 mod settings;
@@ -31,6 +32,10 @@ pub use frame::{FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, MAX_BODY_BYTES, MA
 pub use handle_key::HandleKey;
 pub use id::{ContainerId, FileId, Fingerprint, LostSegment, SegmentAddress, SessionId, StoreId};
 pub use manifest::{ENTRY_BYTES, Entry, EntryKind, PAGE_HEADER_BYTES, Page, Root, Run, page_digest, run_digest};
+pub use model::{
+    CANDIDATE_BYTES, CandidateEncoding, MAX_MODEL_BYTES, MAX_MODEL_CANDIDATES, MAX_MODEL_DEPTH, MAX_MODEL_FEATURES,
+    MAX_MODEL_LEAVES, MAX_MODEL_OUTPUTS, MAX_MODEL_TREES, MODEL_HEADER_BYTES, Model, ModelNode, ModelTree,
+};
 pub use path::StorePath;
 pub use secret::{Nonce, Role, SECRET_BYTES, Secret};
 pub use settings::{ChunkerKind, CodecChoice, FingerprintKind, MAX_SETTINGS_BYTES, Mode, Settings};

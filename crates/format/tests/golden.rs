@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use format::{
-    Attributes, Change, ChunkerKind, CodecChoice, ContainerId, Entry, EntryKind, FileId, FileKind, FileTime, FileTimes,
-    Fingerprint, FingerprintKind, JournalRecord, LinkKind, Page, Reader, Root, Run, SegmentAddress, SessionId,
-    Settings, SnapshotContent, SnapshotEntry, SnapshotRecord, StoreId, StorePath, VersionId, VersionRecord, Writer,
-    page_digest, run_digest,
+    Attributes, CandidateEncoding, Change, ChunkerKind, CodecChoice, CodecId, ContainerId, ElementId, Entry, EntryKind,
+    FileId, FileKind, FileTime, FileTimes, FilterId, Fingerprint, FingerprintKind, JournalRecord, LinkKind, Model,
+    ModelNode, ModelTree, Page, Reader, Root, Run, SegmentAddress, SessionId, Settings, SnapshotContent, SnapshotEntry,
+    SnapshotRecord, StoreId, StorePath, VersionId, VersionRecord, Writer, page_digest, run_digest,
 };
 
 #[path = "../../../fuzz/src/layouts.rs"]
@@ -177,6 +177,21 @@ fn settings() -> Settings {
     }
 }
 
+/// Returns a model of three features, two candidates with two outputs each, a tree of three leaves and one of one.
+fn model() -> Model {
+    let lz4 = CandidateEncoding { codec: CodecId::Lz4, level: 0, filters: [0; 4], element: ElementId::U8, flags: 0 };
+    let filters = [FilterId::Columns as u8, FilterId::Delta as u8, FilterId::Shuffle as u8, 0];
+    let zstd = CandidateEncoding { codec: CodecId::Zstd, level: 3, filters, element: ElementId::F64, flags: 1 };
+    let split = |feature, threshold| ModelNode::Split { feature, threshold };
+    let nodes = vec![split(2, 0.75), ModelNode::Leaf, split(0, -1e6), ModelNode::Leaf, ModelNode::Leaf];
+    let values = vec![0, -256, 512, 640, -1, 1, i16::MIN, i16::MAX, 100, 200, 300, 400];
+    let trees = vec![
+        ModelTree { nodes, values },
+        ModelTree { nodes: vec![ModelNode::Leaf], values: vec![0, -128, 256, i16::MIN] },
+    ];
+    Model { features_version: 1, features: 3, candidates: vec![lz4, zstd], outputs: 4, trees }
+}
+
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/v0")
 }
@@ -210,12 +225,13 @@ fn golden_files_read_as_the_values_they_were_made_of() {
     listing().into_iter().for_each(|entry| assert_eq!(SnapshotEntry::read(&mut from), Ok(entry)));
     from.end().expect("no more entries");
     assert_eq!(JournalRecord::decode(&golden("journal.bin", &record().encode())), Ok(record()));
+    assert_eq!(Model::decode(&golden("model.bin", &model().encode().expect("a small model"))), Ok(model()));
     let text = golden("store.toml", settings().to_text().as_bytes());
     assert_eq!(Settings::from_text(std::str::from_utf8(&text).expect("TOML is text")), Ok(settings()));
 }
 
 /// Lines that `testdata/check.py` must print, besides finding nothing wrong.
-const FOUND: [&str; 15] = [
+const FOUND: [&str; 16] = [
     "store.toml: format 0, store 00112233445566778899aabbccddeeff",
     "container.twc: container 1, 3 parts and a footer, 5 blocks, 10 segments",
     "torn.twc: container 1, 2 parts and no footer, 3 blocks, 7 segments, then 1713 bytes that are no whole part",
@@ -227,6 +243,7 @@ const FOUND: [&str; 15] = [
     "attributes.bin: regular, mode 640, 2 extended",
     "snapshot.bin: host n7, 1 source, 1 tag, 3 names",
     "listing.bin: run1 run1/one: version 2 of 3, first run1/same: version 2 of 3, again",
+    "model.bin: 3 features of version 1; lz4, zstd:3 6,3,1 of element 11; 4 outputs, 2 trees of 3, 1 leaves",
     "table.run: 10 entries, all found by fences and filter",
     "table-runs.bin: 1 run: 0000000000000001",
     "blocks: 12 decoded",
@@ -269,6 +286,11 @@ fn mutated_attributes_are_refused_or_read() {
 fn mutated_snapshots_are_refused_or_read() {
     mutation::fuzz(&["snapshot.bin"], mutation::INPUTS, MAX_BYTES, layouts::snapshot);
     mutation::fuzz(&["listing.bin"], mutation::INPUTS, MAX_BYTES, layouts::listing);
+}
+
+#[test]
+fn mutated_models_are_refused_or_read() {
+    mutation::fuzz(&["model.bin"], mutation::INPUTS, MAX_BYTES, layouts::model);
 }
 
 #[test]

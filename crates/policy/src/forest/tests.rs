@@ -172,6 +172,24 @@ fn parts_that_are_no_forest_are_refused() {
 }
 
 #[test]
+fn whatever_parts_are_they_are_refused_or_can_be_walked() {
+    let mut random = Random::fresh();
+    let mut accepted = 0;
+    for _ in 0..20_000 {
+        let node = |random: &mut Random| match random.below(2) {
+            0 => Node::Leaf,
+            _ => Node::Split { feature: random.below(3) as u8, threshold: random.unit() as f32 },
+        };
+        let nodes: Vec<Node> = (0..random.below(10)).map(|_| node(&mut random)).collect();
+        let values = (0..nodes.len() / 2 + random.index(2)).map(|_| random.next() as i16).collect();
+        let Ok(forest) = Forest::from_parts(2, 1, vec![TreeParts { nodes, values }]) else { continue };
+        predict(&forest, &[random.unit() as f32, f32::NAN]);
+        accepted += 1;
+    }
+    assert!(accepted > 100, "{accepted}");
+}
+
+#[test]
 fn depth_and_leaves_of_parts_are_limited() {
     let split = Node::Split { feature: 0, threshold: 0.0 };
     let with_values = |nodes: Vec<Node>| TreeParts { values: vec![0; nodes.len() / 2 + 1], nodes };
