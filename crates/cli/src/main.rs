@@ -88,6 +88,7 @@ enum Verb {
     Sessions(commands::sessions::Arguments),
     Recover(commands::recover::Arguments),
     Stats(commands::stats::Arguments),
+    Train(commands::train::Arguments),
     Simulate(commands::simulate::Arguments),
     Secret(commands::secret::Arguments),
     /// Serve a store to programs and remote commands: the deduplication and storage server
@@ -177,6 +178,7 @@ fn execute(verb: Verb, configuration: &Configuration, output: &Output) -> anyhow
         Verb::Sessions(arguments) => commands::sessions::execute(arguments, output),
         Verb::Recover(arguments) => commands::recover::execute(arguments, output),
         Verb::Stats(arguments) => commands::stats::execute(arguments, output),
+        Verb::Train(arguments) => commands::train::execute(arguments, output),
         Verb::Simulate(arguments) => commands::simulate::execute(arguments, output),
         Verb::Secret(arguments) => commands::secret::execute(&arguments, output),
         Verb::Node(arguments) => node::command::execute(&arguments, output),

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::model::use_model_of;
 use catalog::{ContainerRecord, ContainerState, IssuedNumbers, LocalCatalog, Purpose, SqliteCatalog};
 use format::{
     CONTAINER_HEADER_BYTES, ContainerHeader, ContainerId, Fingerprint, LostSegment, SegmentAddress, SessionId,
@@ -244,7 +245,8 @@ fn open_with(path: &Path, settings: Settings, access: Access) -> Result<Reposito
     let options = Options { merges_table: matches!(access, Access::Write | Access::Remove), ..Options::default() };
     let local = Arc::new(LocalStore::open(files, state, &settings, registrar, options)?);
     let repository = Repository::local(settings, LocalEngines { store: local, catalog }, lease);
-    Ok(Repository { unsound, catalog_lock, reserve, shared_reserve, ..repository })
+    let refused_model = if access == Access::Write { use_model_of(path) } else { None };
+    Ok(Repository { unsound, refused_model, catalog_lock, reserve, shared_reserve, ..repository })
 }
 
 /// Returns the store's directory and that of its state. A link in the place of a folder of a store that others may write

@@ -47,6 +47,8 @@ pub struct Repository {
     pub(crate) readers_ahead: AtomicU64,
     /// Why nothing may be written by this catalog; only in a store that was opened to be inspected.
     pub(crate) unsound: Option<String>,
+    /// Why the store's model for the choice of codecs is of no use, where it has such a one.
+    pub refused_model: Option<String>,
     /// Keeps the catalog from being replaced. Behind the lease, which ends in the catalog.
     pub(crate) catalog_lock: Option<CatalogLock>,
     /// Given up for moments, by a repository that is open for writing.
@@ -75,6 +77,7 @@ impl Repository {
             checked_runs: CheckedRuns::default(),
             readers_ahead: AtomicU64::new(0),
             unsound: None,
+            refused_model: None,
             catalog_lock: None,
             shared_reserve: None,
             reserve: None,

@@ -1,11 +1,12 @@
 //! Gathers neighbouring segments and compresses them together.
 
 use format::{Block, BlockHeader, BlockKind, CodecChoice, Fingerprint, SegmentEntry, checksum};
+use policy::compression::{Data, Mode};
 use policy::{Compression, Encoding};
 
 use crate::codec::{self, MAX_BLOCK_BYTES};
-use crate::encoding::{chosen, codec_and_level, element_id, filter_ids};
-use crate::filter;
+use crate::encoding::{self, codec_and_level, element_id, filter_ids};
+use crate::{chooser, filter};
 
 /// Raw bytes from which on a block is full: long enough to compress well, short enough to decode for one segment.
 pub const BLOCK_BYTES: usize = 256 << 10;
@@ -14,7 +15,7 @@ pub const BLOCK_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub struct BlockBuilder {
     kind: BlockKind,
-    record_length: u32,
+    data: Data,
     segments: Vec<SegmentEntry>,
     raw: Vec<u8>,
 }
@@ -22,7 +23,13 @@ pub struct BlockBuilder {
 impl BlockBuilder {
     /// Makes a builder; `record_length` is the length of one record of the data (bytes), 0 when unknown.
     pub fn new(kind: BlockKind, record_length: u32) -> Self {
-        BlockBuilder { kind, record_length, segments: Vec::new(), raw: Vec::new() }
+        let data = Data { record_length, ..Data::default() };
+        BlockBuilder { kind, data, segments: Vec::new(), raw: Vec::new() }
+    }
+
+    /// Says what the blocks consist of, to whom it is known; of data that are not known it is found.
+    pub fn describe(&mut self, data: Data) {
+        self.data = data;
     }
 
     /// Copies a segment in. Panics when the block would exceed [`MAX_BLOCK_BYTES`]: ask [`BlockBuilder::fits`].
@@ -51,9 +58,24 @@ impl BlockBuilder {
 
     /// Encodes the pushed segments, and begins a new block.
     pub fn finish(&mut self, choice: CodecChoice) -> Block {
-        let chosen = chosen(choice, &self.raw);
-        let record_length = if chosen.record_length == 0 { self.record_length } else { chosen.record_length };
-        self.finish_with(&Encoding { record_length, ..chosen })
+        match choice {
+            CodecChoice::Auto(mode) => self.finish_chosen(encoding::mode(mode)),
+            named => {
+                let encoding = encoding::named(named).expect("all but the automatic choice are named");
+                self.finish_with(&Encoding { record_length: self.data.record_length, ..encoding })
+            }
+        }
+    }
+
+    fn finish_chosen(&mut self, mode: Mode) -> Block {
+        let choice = chooser::choose(mode, &self.raw, self.data.is_known.then_some(self.data));
+        let record_length = match choice.encoding.record_length {
+            0 => self.data.record_length,
+            found => found,
+        };
+        let block = self.finish_with(&Encoding { record_length, ..choice.encoding });
+        chooser::learn(&choice, block.header.raw_bytes as usize, block.payload.len());
+        block
     }
 
     /// Encodes the pushed segments by this encoding, and begins a new block.

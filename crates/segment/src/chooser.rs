@@ -55,7 +55,12 @@ fn likeness(data: &Data, features: &[f32; FEATURES]) -> Likeness {
     let of = |looked: Looked| features[looked as usize];
     Likeness {
         same: [data.record_length, data.element as u32, data.is_known as u32],
-        near: [of(Looked::Entropy) * 1.5, of(Looked::Lz4Share) * 6.0, of(Looked::PlaneEntropy) * 1.5, of(Looked::StepBits) * 8.0],
+        near: [
+            of(Looked::Entropy) * 1.5,
+            of(Looked::Lz4Share) * 6.0,
+            of(Looked::PlaneEntropy) * 1.5,
+            of(Looked::StepBits) * 8.0,
+        ],
     }
 }
 

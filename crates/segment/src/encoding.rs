@@ -1,18 +1,18 @@
 //! A block's encoding as its header says it: `policy`'s names and `format`'s numbers for the same things.
 
 use format::{BlockHeader, CodecChoice, CodecId, ElementId, FilterId};
+use policy::compression::Mode;
 use policy::{Compression, Element, Encoding, Filter, MAX_FILTERS};
 
 use crate::error::{Result, corrupt};
-use crate::probe;
 
 /// Acceleration of `lz4:fast`: positions that LZ4 skips after it found nothing.
 const FAST_ACCELERATION: u8 = 8;
 
-/// Returns what a store's setting means for these bytes. A fixed codec has no filters.
-pub(crate) fn chosen(choice: CodecChoice, raw: &[u8]) -> Encoding {
+/// Returns what a store's setting names, or `None` where each block's encoding is chosen. A codec that is named has no filters.
+pub(crate) fn named(choice: CodecChoice) -> Option<Encoding> {
     let compression = match choice {
-        CodecChoice::Auto => return probe::choose(raw),
+        CodecChoice::Auto(_) => return None,
         CodecChoice::None => policy::compression::never(),
         CodecChoice::Lz4 => Compression::LZ4,
         CodecChoice::Lz4Fast => Compression::Lz4 { acceleration: FAST_ACCELERATION },
@@ -21,7 +21,7 @@ pub(crate) fn chosen(choice: CodecChoice, raw: &[u8]) -> Encoding {
         CodecChoice::Zlib(level) => Compression::Zlib { level },
         CodecChoice::Xz(level) => Compression::Xz { level },
     };
-    compression.into()
+    Some(compression.into())
 }
 
 /// Returns the codec's number and the level beside it: of LZ4 0, its acceleration below 0, or the level of its longer
@@ -52,6 +52,16 @@ pub(crate) fn filter_ids(filters: &[Option<Filter>; MAX_FILTERS]) -> [u8; MAX_FI
         Some(Filter::ByteDelta) => FilterId::ByteDelta as u8,
         Some(Filter::Columns) => FilterId::Columns as u8,
     })
+}
+
+/// Returns the mode of an automatic choice, as `policy` has it.
+pub(crate) fn mode(mode: format::Mode) -> Mode {
+    match mode {
+        format::Mode::Performance => Mode::Performance,
+        format::Mode::Balanced => Mode::Balanced,
+        format::Mode::Archival => Mode::Archival,
+        format::Mode::Energy => Mode::Energy,
+    }
 }
 
 pub(crate) fn element_id(element: Element) -> ElementId {

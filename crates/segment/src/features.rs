@@ -9,24 +9,35 @@ use policy::compression::Data;
 use crate::codec;
 
 /// Numbers by which a model knows a block.
-pub const FEATURES: usize = 24;
+pub const FEATURES: usize = 21;
 /// Counts up when features change: a model for others is of no use.
 pub const FEATURES_VERSION: u16 = 1;
 
+/// Features that are used by name.
+#[derive(Clone, Copy)]
+pub(crate) enum Looked {
+    Entropy = 1,
+    Lz4Share = 7,
+    PlaneEntropy = 10,
+    StepBits = 17,
+}
+
 /// Stretches that are looked at, and the length of each (bytes).
 const STRETCHES: usize = 4;
-const STRETCH_BYTES: usize = 2048;
+const STRETCH_BYTES: usize = 1536;
+/// Units of each stretch whose planes and numbers are looked at.
+const STRETCH_UNITS: usize = 64;
 /// Planes of long records that are looked at.
 const MAX_PLANES: usize = 8;
 
 /// Returns the features of a block that consists of such data.
-pub(crate) fn features(raw: &[u8], data: &Data) -> [f32; FEATURES] {
+pub fn features(raw: &[u8], data: &Data) -> [f32; FEATURES] {
     let sample = Sample::of(raw, data);
-    let bytes = sample.bytes();
+    let bytes = sample.stretches.concat();
     let numbers = Numbers::of(&sample, data);
-    let plain = sample.planes(|unit, _, at| unit[at]);
-    let steps = sample.planes(|unit, before, at| unit[at].wrapping_sub(before[at]));
-    let xors = sample.planes(|unit, before, at| unit[at] ^ before[at]);
+    let plain = sample.planes(|unit, _| unit);
+    let steps = sample.planes(|unit, before| unit.wrapping_sub(before));
+    let xors = sample.planes(|unit, before| unit ^ before);
     [
         (raw.len().max(1) as f32).log2(),
         collision_entropy(bytes.iter().copied()),
@@ -42,7 +53,6 @@ pub(crate) fn features(raw: &[u8], data: &Data) -> [f32; FEATURES] {
         plain.even,
         plain.constant,
         steps.mean,
-        steps.even,
         steps.constant,
         xors.mean,
         numbers.bits,
@@ -50,14 +60,12 @@ pub(crate) fn features(raw: &[u8], data: &Data) -> [f32; FEATURES] {
         numbers.second_step_bits,
         numbers.same,
         numbers.trailing_zeros,
-        numbers.exponent_bits,
-        numbers.exponent_steps,
     ]
 }
 
 /// Stretches of a block, each of whole units from a unit's beginning on.
 struct Sample<'a> {
-    stretches: Vec<&'a [u8]>,
+    stretches: [&'a [u8]; STRETCHES],
     unit_bytes: usize,
 }
 
@@ -74,96 +82,95 @@ struct Planes {
 impl<'a> Sample<'a> {
     fn of(raw: &'a [u8], data: &Data) -> Self {
         let unit_bytes = (data.record_length as usize).max(data.element.bytes());
-        let stretch_bytes = STRETCH_BYTES.min(raw.len() / STRETCHES).max(raw.len().min(64));
-        let apart = (raw.len() - stretch_bytes.min(raw.len())) / (STRETCHES - 1).max(1);
+        let stretch_bytes = STRETCH_BYTES.max(3 * unit_bytes).min(raw.len());
+        let apart = (raw.len() - stretch_bytes) / (STRETCHES - 1);
         let stretch = |number: usize| {
-            let at = number * apart;
-            let begin = (at
-                + (unit_bytes - (at + unit_bytes - data.phase as usize % unit_bytes) % unit_bytes) % unit_bytes)
-                .min(raw.len());
+            let begin = unit_boundary(number * apart, unit_bytes, data.phase as usize).min(raw.len());
             let end = (begin + stretch_bytes).min(raw.len());
             &raw[begin..begin + (end - begin) / unit_bytes * unit_bytes]
         };
-        Sample { stretches: (0..STRETCHES).map(stretch).collect(), unit_bytes }
+        Sample { stretches: std::array::from_fn(stretch), unit_bytes }
     }
 
-    fn bytes(&self) -> Vec<u8> {
-        self.stretches.concat()
-    }
-
-    /// Looks at planes of what `change` makes of units and those before them.
-    fn planes(&self, change: impl Fn(&[u8], &[u8], usize) -> u8) -> Planes {
-        let looked_at = self.unit_bytes.min(MAX_PLANES);
-        let entropy = |plane: usize| {
-            let at = plane * self.unit_bytes / looked_at;
-            let pairs = |stretch: &'a [u8]| {
-                stretch.chunks_exact(self.unit_bytes).zip(stretch.chunks_exact(self.unit_bytes).skip(1))
-            };
-            collision_entropy(
-                self.stretches.iter().flat_map(|stretch| pairs(stretch)).map(|(before, unit)| change(unit, before, at)),
-            )
-        };
-        let entropies: Vec<f32> = (0..looked_at).map(entropy).collect();
-        let share = |wanted: &dyn Fn(f32) -> bool| {
-            entropies.iter().filter(|bits| wanted(**bits)).count() as f32 / looked_at as f32
-        };
-        Planes {
-            mean: entropies.iter().sum::<f32>() / looked_at as f32,
-            even: share(&|bits| bits > 7.0),
-            constant: share(&|bits| bits < 1.0),
+    /// Looks at planes of what `change` makes of bytes and those of the unit before.
+    fn planes(&self, change: impl Fn(u8, u8) -> u8) -> Planes {
+        let planes = self.unit_bytes.min(MAX_PLANES);
+        let (mut sum, mut even, mut constant) = (0.0, 0, 0);
+        for plane in 0..planes {
+            let at = plane * self.unit_bytes / planes;
+            let bits = collision_entropy(self.plane(at).map(|(byte, before)| change(byte, before)));
+            sum += bits;
+            even += (bits > 7.0) as u32;
+            constant += (bits < 1.0) as u32;
         }
+        let planes = planes as f32;
+        Planes { mean: sum / planes, even: even as f32 / planes, constant: constant as f32 / planes }
+    }
+
+    /// Returns the bytes at one place of units, each with that of the unit before.
+    fn plane(&self, at: usize) -> impl Iterator<Item = (u8, u8)> {
+        let of = move |stretch: &'a [u8]| stretch.iter().skip(at).step_by(self.unit_bytes).take(STRETCH_UNITS);
+        self.stretches
+            .iter()
+            .flat_map(move |stretch| of(stretch).skip(1).zip(of(stretch)).map(|(byte, before)| (*byte, *before)))
     }
 }
 
-/// Bits that numbers take, as a share of those they have.
+/// Returns the first boundary of units at or behind a place.
+fn unit_boundary(at: usize, unit_bytes: usize, phase: usize) -> usize {
+    let phase = phase % unit_bytes;
+    if at <= phase { phase } else { phase + (at - phase).div_ceil(unit_bytes) * unit_bytes }
+}
+
+/// Means over numbers, in bits as a share of those they have.
 #[derive(Default)]
 struct Numbers {
+    /// That their values need.
     bits: f32,
-    /// Of the differences to the number before, the number of the record before, and of the differences of those.
+    /// Of the differences to the number of the record before, and of the differences of those.
     step_bits: f32,
     second_step_bits: f32,
     /// Share of those equal to the one before.
     same: f32,
-    /// Zeros at the end, as a share of the bits.
+    /// Zeros at the end.
     trailing_zeros: f32,
-    /// Entropy of the highest byte, and of its differences (bits).
-    exponent_bits: f32,
-    exponent_steps: f32,
 }
 
 impl Numbers {
     fn of(sample: &Sample, data: &Data) -> Self {
         let width = data.element.bytes();
+        let mut numbers = Numbers::default();
         if width == 1 || !sample.unit_bytes.is_multiple_of(width) {
-            return Numbers::default();
+            return numbers;
         }
-        let mut sums = Numbers::default();
         let mut count = 0;
-        let mut highest = Vec::new();
         for stretch in &sample.stretches {
-            let apart = sample.unit_bytes;
-            let number = |at: usize| number(&stretch[at..at + width]);
-            for at in (2 * apart..stretch.len().saturating_sub(width - 1)).step_by(width) {
-                let (value, before, earlier) = (number(at), number(at - apart), number(at - 2 * apart));
-                let (step, step_before) = (value.wrapping_sub(before), before.wrapping_sub(earlier));
-                sums.bits += bits(value, width);
-                sums.step_bits += bits(step, width);
-                sums.second_step_bits += bits(step.wrapping_sub(step_before), width);
-                sums.same += (step == 0) as u8 as f32;
-                sums.trailing_zeros += (value.trailing_zeros().min(8 * width as u32)) as f32 / (8 * width) as f32;
-                highest.push((stretch[at + width - 1], stretch[at - apart + width - 1]));
+            let last = stretch.len().saturating_sub(width - 1);
+            for at in (2 * sample.unit_bytes..last).step_by(width).take(STRETCH_UNITS) {
+                let before = |units: usize| number(&stretch[at - units * sample.unit_bytes..][..width]);
+                numbers.add(before(0), before(1), before(2), width);
                 count += 1;
             }
         }
-        let count = (count as f32).max(1.0);
+        numbers.divided_by(count.max(1) as f32)
+    }
+
+    fn add(&mut self, value: i64, before: i64, earlier: i64, width: usize) {
+        let (step, step_before) = (value.wrapping_sub(before), before.wrapping_sub(earlier));
+        self.bits += bits(value, width);
+        self.step_bits += bits(step, width);
+        self.second_step_bits += bits(step.wrapping_sub(step_before), width);
+        self.same += (step == 0) as u8 as f32;
+        self.trailing_zeros += value.trailing_zeros().min(8 * width as u32) as f32 / (8 * width) as f32;
+    }
+
+    fn divided_by(self, count: f32) -> Self {
         Numbers {
-            bits: sums.bits / count,
-            step_bits: sums.step_bits / count,
-            second_step_bits: sums.second_step_bits / count,
-            same: sums.same / count,
-            trailing_zeros: sums.trailing_zeros / count,
-            exponent_bits: collision_entropy(highest.iter().map(|(byte, _)| *byte)),
-            exponent_steps: collision_entropy(highest.iter().map(|(byte, before)| byte.wrapping_sub(*before))),
+            bits: self.bits / count,
+            step_bits: self.step_bits / count,
+            second_step_bits: self.second_step_bits / count,
+            same: self.same / count,
+            trailing_zeros: self.trailing_zeros / count,
         }
     }
 }

@@ -7,13 +7,16 @@
 mod block;
 mod buffer;
 mod builder;
+mod chooser;
 mod codec;
+mod conditions;
 mod cut;
 mod encoding;
 mod error;
 mod features;
 mod filter;
 mod fingerprint;
+mod model;
 mod probe;
 #[cfg(test)]
 mod random;
@@ -23,12 +26,10 @@ mod shape;
 pub use block::{decode, decode_verified, encode, encode_with, segments, take_verified};
 pub use builder::{BLOCK_BYTES, BlockBuilder, encode_in_blocks};
 pub use codec::MAX_BLOCK_BYTES;
+pub use conditions::set_conditions;
 pub use cut::{ContentCutter, Cutter, FixedCutter};
 pub use error::{Error, Result};
+pub use features::{FEATURES, FEATURES_VERSION, features};
 pub use fingerprint::{fingerprint, is_zero, names_digest};
-
-/// scratch
-pub fn look(raw: &[u8]) -> (policy::compression::Data, [f32; features::FEATURES]) {
-    let data = shape::found(raw);
-    (data, features::features(raw, &data))
-}
+pub use model::{OUTPUTS_PER_CANDIDATE, logarithms, model_file, use_model};
+pub use shape::found as found_data;

@@ -3,16 +3,24 @@
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use format::{CandidateEncoding, Model, ModelNode, ModelTree};
-use policy::compression::{CANDIDATES, Candidate, Prediction, Predictions};
+use policy::compression::{CANDIDATES, Candidate, Outcome, Prediction, Predictions};
 use policy::forest::{Estimate, Forest, Node, TreeParts};
 
 use crate::encoding::{codec_and_level, element_id, filter_ids};
 use crate::error::{Result, corrupt};
 use crate::features::{FEATURES, FEATURES_VERSION};
 
-/// Of each candidate, base-2 logarithms: stored / raw bytes, and nanoseconds to encode and to decode a byte.
+/// Of each candidate: stored / raw bytes, and nanoseconds to encode and to decode a byte.
 pub const OUTPUTS_PER_CANDIDATE: usize = 3;
 const OUTPUTS: usize = OUTPUTS_PER_CANDIDATE * CANDIDATES.len();
+
+const SHARE_WEIGHT: f32 = 4.0;
+/// Less than this is stored of no block.
+const MIN_SHARE: f32 = 1e-6;
+/// Nothing is faster for each byte.
+const MIN_NS: f32 = 0.02;
+/// Of what no tree knows: it may be anything.
+const MAX_DEVIATION: f32 = 16.0;
 
 /// Trained on `bench/corpus` by `thalweg train`.
 static BUILT_IN: LazyLock<Arc<Forest>> = LazyLock::new(|| {
@@ -57,11 +65,18 @@ fn prediction(candidate: usize, estimates: &[Estimate]) -> Prediction {
     // What is stored as it is needs no model.
     let is_none = candidate == 0;
     Prediction {
-        log_share: if is_none { 0.0 } else { share.mean.min(0.0) },
-        deviation: if is_none { 0.0 } else { share.spread.min(16.0) },
+        log_share: if is_none { 0.0 } else { (share.mean / SHARE_WEIGHT).min(0.0) },
+        deviation: if is_none { 0.0 } else { (share.spread / SHARE_WEIGHT).min(MAX_DEVIATION) },
         encode_ns: encode.mean.exp2(),
         decode_ns: decode.mean.exp2(),
     }
+}
+
+/// Returns what a model has of an outcome: base-2 logarithms, that of the share in quarters, so that it weighs more when
+/// trees are fitted.
+pub fn logarithms(outcome: &Outcome) -> [f32; OUTPUTS_PER_CANDIDATE] {
+    let Outcome { share, encode_ns, decode_ns } = *outcome;
+    [share.max(MIN_SHARE).log2() * SHARE_WEIGHT, encode_ns.max(MIN_NS).log2(), decode_ns.max(MIN_NS).log2()]
 }
 
 fn in_use() -> Arc<Forest> {

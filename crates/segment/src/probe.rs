@@ -4,18 +4,11 @@
 //! how even the bytes are, and, where they are even, whether stretches repeat, which no histogram shows.
 //! Samples are spread over the block: a block may hold segments of many files.
 
-use policy::Encoding;
-use policy::compression::{Probe, Sample};
-
-use crate::record::record_bytes;
-use crate::{codec, filter};
+use policy::compression::Probe;
 
 /// Runs of bytes that are counted, and their length: a cache line each, 4 KiB in all.
 const RUNS: usize = 64;
 const RUN_BYTES: usize = 64;
-
-/// Bytes at either end of the block on which codecs are tried.
-const TRIAL_BYTES: usize = 4096;
 
 /// Even bytes below this many collisions are searched for repeats; `policy` sets its threshold lower.
 const LOOK_FOR_REPEATS_BELOW: f32 = 1.1;
@@ -25,42 +18,10 @@ const ANCHORS: usize = 1024;
 const STRETCHES: usize = 8;
 const WORD_BYTES: usize = 8;
 
-/// Returns how `raw` should be encoded, by `policy`'s choice.
-pub(crate) fn choose(raw: &[u8]) -> Encoding {
-    policy::compression::choose(probe(raw), &mut BlockSample { raw, trial: Vec::new() })
-}
-
-struct BlockSample<'a> {
-    raw: &'a [u8],
-    /// Made when it is asked for.
-    trial: Vec<u8>,
-}
-
-impl Sample for BlockSample<'_> {
-    fn record_bytes(&mut self) -> Option<u32> {
-        record_bytes(self.raw)
-    }
-
-    fn share(&mut self, encoding: Encoding) -> f32 {
-        if self.trial.is_empty() {
-            self.trial = trial_sample(self.raw);
-        }
-        let encoded_bytes = |filtered: &[u8]| codec::encoded_bytes(&encoding, filtered);
-        filter::with_filtered(&encoding, &self.trial, encoded_bytes) as f32 / self.trial.len() as f32
-    }
-}
-
-fn probe(raw: &[u8]) -> Probe {
+/// Returns what a look at a few KiB of the block says.
+pub(crate) fn probe(raw: &[u8]) -> Probe {
     let byte_collisions = byte_collisions(raw);
     Probe { byte_collisions, repeats: byte_collisions < LOOK_FOR_REPEATS_BELOW && repeats(raw) }
-}
-
-/// Returns the beginning and the end of the block, or all of a small one.
-fn trial_sample(raw: &[u8]) -> Vec<u8> {
-    if raw.len() <= 2 * TRIAL_BYTES {
-        return raw.to_vec();
-    }
-    [&raw[..TRIAL_BYTES], &raw[raw.len() - TRIAL_BYTES..]].concat()
 }
 
 /// Returns Σ count·(count − 1) over all byte values, relative to what random bytes would give; free of bias, whatever
@@ -151,14 +112,14 @@ mod tests {
         let copy = bytes[1000..131_000].to_vec();
         bytes[132_077..132_077 + copy.len()].copy_from_slice(&copy);
         assert!(probe(&bytes).repeats);
-        assert_ne!(choose(&bytes).compression, policy::compression::never());
+        assert!(!policy::compression::is_incompressible(probe(&bytes)));
     }
 
     #[test]
     fn short_and_constant_blocks_can_be_probed() {
         for length in 0..40 {
             probe(&random_bytes(1, length));
-            choose(&vec![5; length]);
+            probe(&vec![5; length]);
         }
         assert_eq!(probe(&[7; 10_000]).byte_collisions, 256.0);
     }

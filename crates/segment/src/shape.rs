@@ -13,7 +13,7 @@ const MIN_STEP: f32 = 0.04;
 const SAME_STEP: f32 = 0.7;
 
 /// Returns what the bytes look like; elements are named as whole numbers, since only their length is found.
-pub(crate) fn found(raw: &[u8]) -> Data {
+pub fn found(raw: &[u8]) -> Data {
     let Some(record_length) = record_bytes(raw) else { return Data::default() };
     let begin = raw.len() / 2;
     let window = &raw[begin..][..WINDOW_BYTES + MAX_RECORD_BYTES];

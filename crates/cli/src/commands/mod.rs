@@ -25,6 +25,7 @@ pub mod snapshots;
 pub mod stat;
 pub mod stats;
 pub mod tag;
+pub mod train;
 pub mod verify;
 
 use anyhow::bail;

@@ -101,6 +101,20 @@ impl Candidate {
         encoding.check().is_ok().then_some(encoding)
     }
 
+    /// Returns the filters for records of several elements, in a block header's places.
+    pub fn filters(&self) -> [Option<Filter>; MAX_FILTERS] {
+        [self.filters[0], self.filters[1], None, None]
+    }
+
+    /// Returns a number for the kind of numbers it takes: 0 any, 1 integers, 2 floats.
+    pub fn numbers_flag(&self) -> u8 {
+        match self.numbers {
+            Numbers::Any => 0,
+            Numbers::Integers => 1,
+            Numbers::Floats => 2,
+        }
+    }
+
     fn element(&self, data: &Data) -> Option<Element> {
         let is_float = matches!(data.element, Element::F16 | Element::F32 | Element::F64);
         match self.numbers {
