@@ -7,6 +7,7 @@
 mod block;
 mod buffer;
 mod builder;
+mod chunk;
 mod codec;
 mod cut;
 mod encoding;
@@ -20,6 +21,7 @@ mod record;
 
 pub use block::{decode, decode_verified, encode, encode_with, segments, take_verified};
 pub use builder::{BLOCK_BYTES, BlockBuilder, encode_in_blocks};
+pub use chunk::{decode_chunk, encode_chunk};
 pub use codec::MAX_BLOCK_BYTES;
 pub use cut::{ContentCutter, Cutter, FixedCutter};
 pub use error::{Error, Result};
