@@ -2,12 +2,11 @@
 //!
 //! All doors to those formats pass through these two functions, so how bytes are encoded is chosen in one place.
 
-use format::{BlockKind, ChunkHeader, CodecChoice, CodecId, Fingerprint};
-use policy::Element;
+use format::{BlockKind, ChunkHeader, CodecChoice, CodecId, ElementId, Fingerprint};
 
 use crate::builder::BlockBuilder;
 use crate::codec;
-use crate::encoding::{described, element_id};
+use crate::encoding::described;
 use crate::error::{Result, corrupt};
 use crate::filter;
 
@@ -15,13 +14,13 @@ use crate::filter;
 /// is none, and `record_length` the length of one record (bytes), 0 where elements follow each other without records.
 ///
 /// Panics when there are more than [`crate::MAX_BLOCK_BYTES`].
-pub fn encode_chunk(raw: &[u8], element: Element, record_length: u32, choice: CodecChoice) -> Vec<u8> {
+pub fn encode_chunk(raw: &[u8], element: ElementId, record_length: u32, choice: CodecChoice) -> Vec<u8> {
     let mut builder = BlockBuilder::new(BlockKind::Data, record_length);
     builder.push(Fingerprint([0; Fingerprint::BYTES]), raw);
     let mut block = builder.finish(choice);
     block.header.segments = 0;
     if block.header.filters == [0; 4] && block.header.codec != CodecId::Pco {
-        block.header.element = element_id(element);
+        block.header.element = element;
     }
     let mut chunk = ChunkHeader { block: block.header }.encode().to_vec();
     chunk.extend_from_slice(&block.payload);
@@ -68,7 +67,9 @@ mod tests {
     fn chunks_come_back_whatever_they_are_said_to_hold() {
         for length in [0, 1, 7, 72, 4096, 100_001] {
             for raw in [random_bytes(1, length), text(2, length), field(3, length), vec![0; length]] {
-                for (choice, element) in CHOICES.into_iter().zip([Element::F64, Element::I16, Element::U8].repeat(2)) {
+                for (choice, element) in
+                    CHOICES.into_iter().zip([ElementId::F64, ElementId::I16, ElementId::U8].repeat(2))
+                {
                     for record_length in [0, 8, 13] {
                         let chunk = encode_chunk(&raw, element, record_length, choice);
                         assert_eq!(decode_chunk(&chunk, length).unwrap(), raw, "{choice}, {length} bytes");
@@ -80,14 +81,14 @@ mod tests {
 
     #[test]
     fn a_chunk_longer_than_expected_is_refused() {
-        let chunk = encode_chunk(&[0; 5000], Element::F32, 0, CodecChoice::Auto);
+        let chunk = encode_chunk(&[0; 5000], ElementId::F32, 0, CodecChoice::Auto);
         assert!(decode_chunk(&chunk, 5000).is_ok());
         assert!(decode_chunk(&chunk, 4999).is_err_and(|why| why.to_string().contains("5000 bytes")));
     }
 
     #[test]
     fn a_changed_chunk_is_an_error_whatever_changed() {
-        let good = encode_chunk(&field(4, 20_000), Element::F64, 0, CodecChoice::Auto);
+        let good = encode_chunk(&field(4, 20_000), ElementId::F64, 0, CodecChoice::Auto);
         for seed in 1..3000 {
             let mut dice = Random::new(seed);
             let mut bad = good.clone();
