@@ -1,5 +1,7 @@
 """The codec of numcodecs, alone and in Zarr's format 2. SPDX-License-Identifier: Apache-2.0"""
 
+from pathlib import Path
+
 import numcodecs
 import numpy
 import pytest
@@ -23,6 +25,13 @@ def test_an_array_comes_back_bit_for_bit(dtype, codec):
             out = numpy.empty(shape, array.dtype)
             Thalweg().decode(chunk, out)
             assert same(out, array)
+
+
+def test_golden_chunks_decode_to_the_golden_records():
+    golden = Path(__file__).parent.parent.parent / "testdata" / "v0"
+    records = (golden / "records.bin").read_bytes()[40:5001]
+    chunks = sorted((golden / "chunks").iterdir())
+    assert chunks and all(bytes(Thalweg().decode(chunk.read_bytes())) == records for chunk in chunks)
 
 
 def test_elements_are_what_the_dtype_says():

@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import zlib
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ WITHOUT_DEFLATE = 2
 
 # Deflate is kept where it saves at least 1/64: less does not pay for decoding.
 MIN_SAVING = 64
+
+# Chunks that are in memory at once, encoded and not.
+CHUNKS_AT_ONCE = 16
 
 
 def create_dataset(
@@ -57,23 +61,36 @@ def create_dataset(
     dataset = group.create_dataset(name, array.shape, array.dtype, chunks=chunks, **filters, **options)
     if array.size == 0:
         return dataset
-    for offsets in _offsets(array.shape, dataset.chunks):
-        mask, stored = _shortest(_chunk(array, offsets, dataset), array.dtype.itemsize, level)
+    for offsets, (mask, stored) in _encoded(array, dataset.chunks, dataset.fillvalue, level):
         dataset.id.write_direct_chunk(offsets, stored, mask)
     return dataset
+
+
+def _encoded(
+    array: Array, chunk: tuple[int, ...], fill: Any, level: int
+) -> Iterator[tuple[tuple[int, ...], tuple[int, bytes]]]:
+    """Each chunk's offsets, filter mask and stored bytes; on all cores, since zlib leaves the interpreter to others."""
+
+    def encode(offsets: tuple[int, ...]) -> tuple[int, bytes]:
+        return _shortest(_chunk(array, offsets, chunk, fill), array.dtype.itemsize, level)
+
+    offsets = _offsets(array.shape, chunk)
+    with ThreadPoolExecutor() as pool:
+        while some := list(itertools.islice(offsets, CHUNKS_AT_ONCE)):
+            yield from zip(some, pool.map(encode, some))
 
 
 def _offsets(shape: tuple[int, ...], chunk: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     return itertools.product(*(range(0, length, step) for length, step in zip(shape, chunk)))
 
 
-def _chunk(array: Array, offsets: tuple[int, ...], dataset: h5py.Dataset) -> bytes:
+def _chunk(array: Array, offsets: tuple[int, ...], shape: tuple[int, ...], fill: Any) -> bytes:
     """The bytes of a chunk; beyond the array's edge it has the fill value."""
     import numpy
 
-    piece = array[tuple(slice(at, at + length) for at, length in zip(offsets, dataset.chunks))]
-    if piece.shape != dataset.chunks:
-        whole = numpy.full(dataset.chunks, dataset.fillvalue, array.dtype)
+    piece = array[tuple(slice(at, at + length) for at, length in zip(offsets, shape))]
+    if piece.shape != shape:
+        whole = numpy.full(shape, fill, array.dtype)
         whole[tuple(slice(length) for length in piece.shape)] = piece
         piece = whole
     return piece.tobytes()
