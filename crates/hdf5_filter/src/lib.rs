@@ -110,7 +110,11 @@ fn reported<T>(call: impl FnOnce(&Library) -> Result<T, String>) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
+    use random::Random;
+
     use super::*;
+
+    const REVERSE: c_uint = 0x100;
 
     /// A buffer as HDF5 has it: malloc's.
     struct Buffer {
@@ -151,12 +155,33 @@ mod tests {
         let chunk = Buffer::of(&raw).filter(0, &[]).unwrap();
         assert!(chunk.len() < 200);
         let mut buffer = Buffer::of(&chunk);
-        assert_eq!(buffer.filter(0x100, &[]).as_deref(), Some(&raw[..]));
+        assert_eq!(buffer.filter(REVERSE, &[]).as_deref(), Some(&raw[..]));
         assert_eq!(buffer.bytes, 5000);
         let mut damaged = Buffer::of(&chunk[1..]);
-        assert_eq!(damaged.filter(0x100, &[]), None);
+        assert_eq!(damaged.filter(REVERSE, &[]), None);
         // SAFETY: the buffer was left as it is.
         assert_eq!(unsafe { memory::slice(damaged.start as *const u8, damaged.bytes) }, &chunk[1..]);
+    }
+
+    #[test]
+    fn mutated_chunks_and_client_data_are_errors_and_leave_the_buffer_alone() {
+        let raw: Vec<u8> = (0..2000u32).flat_map(|number| (number * number).to_le_bytes()).collect();
+        let chunk = Buffer::of(&raw).filter(0, &[21, 6, 2]).unwrap();
+        for seed in 0..5000 {
+            let mut dice = Random::new(seed + 1);
+            let mut bad = chunk.clone();
+            let at = dice.index(bad.len());
+            match seed % 3 {
+                0 => bad.truncate(at),
+                1 => bad[at] ^= 1 << dice.index(8),
+                _ => drop(bad.drain(at..at + 1 + dice.index(bad.len() - at))),
+            }
+            let values: Vec<c_uint> = (0..dice.index(7)).map(|_| dice.next() as c_uint).collect();
+            let mut buffer = Buffer::of(&bad);
+            assert_eq!(buffer.filter(REVERSE, &values), None, "seed {seed}");
+            // SAFETY: the buffer was left as it is.
+            assert_eq!(unsafe { memory::slice(buffer.start as *const u8, buffer.bytes) }, bad);
+        }
     }
 
     #[test]
