@@ -4,11 +4,12 @@ use std::process::Command;
 
 use serde_json::Value;
 
-const MAY_USE: [(&str, &[&str]); 16] = [
+const MAY_USE: [(&str, &[&str]); 17] = [
     ("random", &[]),
     ("format", &[]),
     ("policy", &[]),
     ("segment", &["format", "policy"]),
+    ("hdf5-filter", &["format", "segment"]),
     ("store", &["format", "random"]),
     ("catalog", &["format"]),
     ("repository", &["format", "policy", "segment", "store", "catalog"]),
@@ -34,7 +35,7 @@ const MAY_USE: [(&str, &[&str]); 16] = [
             "simulator",
         ],
     ),
-    ("python", &["format", "policy", "store", "catalog", "repository", "transfer", "address", "diffusion"]),
+    ("python", &["format", "policy", "segment", "store", "catalog", "repository", "transfer", "address", "diffusion"]),
     ("abi", &["format", "policy", "segment", "transfer"]),
 ];
 
