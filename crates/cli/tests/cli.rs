@@ -39,6 +39,7 @@ mod cli {
     mod rates;
     mod reconnecting;
     mod remote;
+    mod repacking;
     mod replacing;
     mod restoring;
     mod rewritten;

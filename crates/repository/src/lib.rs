@@ -32,6 +32,7 @@ mod pack;
 mod read;
 mod read_ahead;
 mod rebuild;
+mod repack;
 mod repair;
 mod replacing;
 mod repository;
@@ -55,6 +56,7 @@ pub use list::list;
 pub use pack::{BATCH_BYTES, Packed, Packer};
 pub use read::{FileReader, Piece};
 pub use rebuild::{RebuildReport, rebuild_catalog};
+pub use repack::{Repack, RepackReport};
 pub use repair::{KnownDamage, LostRange, RepairReport, repair};
 pub use repository::{LocalEngines, Repository};
 pub use session::{

@@ -2,13 +2,13 @@
 //!
 //! Nothing in a block is trusted before it is checked: a decoded block may have come over a network.
 
-use format::{Block, BlockKind, CodecChoice, CodecId, Fingerprint, FingerprintKind};
+use format::{Block, BlockHeader, BlockKind, CodecChoice, CodecId, Fingerprint, FingerprintKind};
 
 use policy::Encoding;
 
 use crate::builder::BlockBuilder;
 use crate::codec;
-use crate::encoding::described;
+use crate::encoding::{chosen, codec_and_level, described};
 use crate::error::{Error, Result, corrupt};
 use crate::filter;
 use crate::fingerprint::fingerprint;
@@ -29,6 +29,28 @@ pub fn encode_with(kind: BlockKind, segments: &[(Fingerprint, &[u8])], encoding:
     let mut builder = BlockBuilder::new(kind, encoding.record_length);
     segments.iter().for_each(|(fingerprint, bytes)| builder.push(*fingerprint, bytes));
     builder.finish_with(encoding)
+}
+
+/// Encodes the segments of a block, which was decoded to `raw`, by another choice. A fixed codec has no filters of its own,
+/// and is tried behind those of the block too.
+pub fn encode_anew(block: &Block, raw: &[u8], choice: CodecChoice) -> Result<Block> {
+    let (header, segments) = (&block.header, segments(block, raw).collect::<Vec<_>>());
+    let encoded = encode(header.kind, &segments, choice, header.record_length);
+    if choice == CodecChoice::Auto || header.filters == [0; 4] {
+        return Ok(encoded);
+    }
+    let filtered = Encoding { compression: chosen(choice, raw).compression, ..described(header)? };
+    if filtered.check().is_err() {
+        return Ok(encoded);
+    }
+    let filtered = encode_with(header.kind, &segments, &filtered);
+    Ok(if filtered.payload.len() < encoded.payload.len() { filtered } else { encoded })
+}
+
+/// Whether a block bears the codec and the level that the choice stands for. Nothing shows that of one that was chosen by
+/// its content.
+pub fn is_encoded_by(header: &BlockHeader, choice: CodecChoice) -> bool {
+    choice != CodecChoice::Auto && (header.codec, header.level) == codec_and_level(chosen(choice, &[]).compression)
 }
 
 /// Returns the raw bytes of all segments, one after the other. Checks that the block is consistent in itself, but not

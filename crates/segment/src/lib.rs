@@ -18,7 +18,7 @@ mod probe;
 mod random;
 mod record;
 
-pub use block::{decode, decode_verified, encode, encode_with, segments, take_verified};
+pub use block::{decode, decode_verified, encode, encode_anew, encode_with, is_encoded_by, segments, take_verified};
 pub use builder::{BLOCK_BYTES, BlockBuilder, encode_in_blocks};
 pub use codec::MAX_BLOCK_BYTES;
 pub use cut::{ContentCutter, Cutter, FixedCutter};

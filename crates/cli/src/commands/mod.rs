@@ -16,6 +16,7 @@ pub mod manual;
 pub mod mv;
 pub mod put;
 pub mod recover;
+pub mod repack;
 pub mod repair;
 pub mod rm;
 pub mod secret;

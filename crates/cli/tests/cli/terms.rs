@@ -19,7 +19,7 @@ const FIELD: &str = "\
     numbers off offers one open opened operation options order origin others outgoing overwritten pace packed packer \
     pair parts path payload pending permissions pin plain plan pointer pool pooled process published purpose queue \
     queued random range ranges reach read readable reader rebuild receive received record reduction referable refusal \
-    rejection remote removals repair replier report repository request resolution resolve resolved result role root \
+    rejection remote removals repack repair replier report repository request resolution resolve resolved result role root \
     rounds runs sample scan scope scopes sealed secret secrets segments send sender sent server service set settings shared \
     shot skipped slice slots snapshot socket source sources spot sqlite start started state statistics status step \
     store stored streams stretch subject target thread threads time timeouts times tls to transaction tree unfinished \
