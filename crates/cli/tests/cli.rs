@@ -32,6 +32,7 @@ mod cli {
     mod monitored;
     mod names;
     mod node;
+    mod offline_dedup;
     mod ownership;
     mod planted;
     mod previewing;

@@ -48,6 +48,7 @@ mod verify;
 
 pub use batches::BatchThreads;
 pub use collect::{CollectReport, collect};
+pub use dedup::DedupMode;
 pub use draft::{CommitEntry, Draft, FileWriter, WriteMode};
 pub use engines::{Access, create, open, read_settings};
 pub use error::{Error, LostManifests, Result};

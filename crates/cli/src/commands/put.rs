@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use format::MAX_TAGS;
-use repository::{Access, Repository};
+use repository::{Access, DedupMode, Repository};
 use serde_json::{Value, json};
 
 use crate::failure::{Incomplete, Interrupted, explained, is_of_an_absent_node, misuse};
@@ -50,6 +50,10 @@ pub struct Arguments {
     /// damaged there is stored again
     #[arg(long)]
     force: bool,
+    /// Whether content that the store has already is looked up and stored once: without (`off`) a busy store pays no look-ups, and
+    /// `thalweg dedup` removes the duplicates later
+    #[arg(long, value_name = "WHEN", value_enum, default_value = "on")]
+    dedup: Dedup,
     /// Where a name was a file or directory and is something else now, drop what the store has of it, with all versions
     #[arg(long)]
     replace: bool,
@@ -81,6 +85,22 @@ pub struct Arguments {
     host: Option<String>,
     #[command(flatten)]
     rates: RateLimits,
+}
+
+/// `--dedup`.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Dedup {
+    On,
+    Off,
+}
+
+impl From<Dedup> for DedupMode {
+    fn from(dedup: Dedup) -> Self {
+        match dedup {
+            Dedup::On => DedupMode::On,
+            Dedup::Off => DedupMode::Off,
+        }
+    }
 }
 
 /// How often a put begins again because its node was started again.
@@ -247,13 +267,21 @@ fn run(
             if !streams::can_read_input() {
                 bail!("standard input is not open for reading; nothing was put");
             }
-            return put_stream(repository, std::io::stdin().lock(), source, commits, stored, output);
+            return put_stream(
+                repository,
+                std::io::stdin().lock(),
+                source,
+                (commits, arguments.dedup.into()),
+                stored,
+                output,
+            );
         }
     }
     let workers = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let options = Options {
         commits,
         force: arguments.force,
+        dedup: arguments.dedup.into(),
         workers,
         avoid: own_directories(repository, &to.store),
         exclusions: exclusions.clone(),

@@ -11,7 +11,7 @@ const FIELD: &str = "\
     access acknowledge action adaptive address ahead answer ask attempt attempts attributes back background batch \
     behaviour bitmap blocks budget buffer buffers builder built bulk bytes cached challenge change charge checked \
     choice chunker claims client clock closing codec collect commit committed comparison completion compression confirmed \
-    connection connections containers content context counters counting credentials cursor damage decoded detach \
+    connection connections containers content context counters counting credentials cursor damage decoded dedup detach \
     difference digest directory disconnect done durable element encoding ends engines entries entry error event extents failed failure \
     fault faulty fetch field figures file files filter flight forwarder frame frames from guard handle handler handshake \
     header heartbeats held hello holders id identity idle in incoming index io issued join key kind known lease leaves \
