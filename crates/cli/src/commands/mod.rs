@@ -4,6 +4,7 @@ pub mod cat;
 pub mod collect;
 pub mod completions;
 pub mod config;
+pub mod dedup;
 pub mod diff;
 pub mod du;
 pub mod find;
