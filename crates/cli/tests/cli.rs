@@ -32,6 +32,7 @@ mod cli {
     mod monitored;
     mod names;
     mod node;
+    mod offline_dedup;
     mod ownership;
     mod planted;
     mod previewing;
@@ -39,6 +40,7 @@ mod cli {
     mod rates;
     mod reconnecting;
     mod remote;
+    mod repacking;
     mod replacing;
     mod restoring;
     mod rewritten;

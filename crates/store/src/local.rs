@@ -214,6 +214,12 @@ impl LocalStore {
         lock(&self.shared.claims).forget(container);
     }
 
+    /// Returns of each segment the lowest address that may be referred to, among those that the table knows; none where it
+    /// knows none. The catalog may refuse what was answered, as with [`SegmentStore::missing`].
+    pub fn lowest_addresses(&self, fingerprints: &[Fingerprint]) -> Result<Vec<Option<SegmentAddress>>> {
+        self.shared.lowest_addresses(fingerprints)
+    }
+
     /// Invalidates cached answers of the catalog: a session that began meanwhile holds back no file that was left
     /// earlier.
     pub fn forget_catalog_answers(&self) {

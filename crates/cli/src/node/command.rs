@@ -112,6 +112,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
         None => Ok(repository::open(&directory, Access::Write)?),
     };
     let repository = Arc::new(arguments.retry(open)?);
+    repository.refused_model.iter().for_each(|why| tracing::warn!("{why}"));
     let node = Node::new(repository.clone(), random_number()?, arguments.options(), upstream);
     let threads = node.start().context("starting the node's threads")?;
     let is_open = secret.is_none();
