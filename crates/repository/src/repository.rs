@@ -170,7 +170,7 @@ impl Repository {
     /// Returns why nothing can be relied on, or written, any more until the store is reopened, if there is a reason.
     pub fn reopen_reason(&self) -> Option<String> {
         if self.lease.is_lost() {
-            return Some("its lease ran out, and the store was collected meanwhile".into());
+            return Some("its lease ran out, and another process ended its session meanwhile".into());
         }
         let upstream = self.upstream.as_ref().and_then(|upstream| upstream.reopen_reason());
         upstream.or_else(|| self.local.as_ref().and_then(|local| local.store.failure()).map(str::to_owned))

@@ -30,6 +30,7 @@ use format::{
     Block, ContainerId, Fingerprint, FingerprintKind, LostSegment, Run, SegmentAddress, SegmentEntry, Settings, StoreId,
 };
 
+pub use containers::UNCLOSED_END;
 pub use inspection::{ReadableParts, Report};
 
 use crate::container::FOLDER;

@@ -134,11 +134,12 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let accepting = server.spawn();
     ending.ready();
     ending.wait();
+    let asked = Instant::now();
     tracing::info!(peer = %address, "the node was asked to stop");
     node.prepare_to_stop();
     server.stop();
     let _ = accepting.join();
-    let checkpointed = node.stop();
+    let checkpointed = node.stop(asked);
     threads.into_iter().chain([watch]).chain(tidying).for_each(|thread| drop(thread.join()));
     drop(node);
     log::flush();
