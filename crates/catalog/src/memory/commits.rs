@@ -13,6 +13,9 @@ impl State {
     pub fn commit(&mut self, commit: &Commit) -> Result<Committed> {
         let epoch = self.lease(commit.session)?.epoch.min(commit.epoch);
         self.check_references(&commit.references, epoch)?;
+        if !commit.changes.is_empty() {
+            commit.checkpoints.iter().try_for_each(|(session, ..)| self.check_path_state(*session))?;
+        }
         let (before, now_ns, counters) = (self.counters, self.now_ns, &mut self.counters);
         let applied = self.tree.attempt(|tree| {
             let numbers = commit.changes.iter().map(|change| tree.apply(change, now_ns, None, counters));
@@ -32,6 +35,8 @@ impl State {
             .checkpoints
             .iter()
             .for_each(|(session, stripe_set, number)| self.drop_checkpoints(*session, *stripe_set, *number));
+        let own: Vec<_> = commit.checkpoints.iter().map(|(session, ..)| *session).collect();
+        self.follow_changes(&commit.changes, &own);
         let record = JournalRecord {
             sequence,
             committed_ns: now_ns,
