@@ -179,6 +179,19 @@ pub struct PathSession {
     pub interrupted: bool,
 }
 
+/// How a path session stands to its path. Sessions that no program uses any more are interrupted, whatever this says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathState {
+    /// Opens of the path join it.
+    Current,
+    /// Others have committed to the path since it began. Opens begin a new session; its own commits are laid over the
+    /// head they find, as ever.
+    Superseded,
+    /// The name was removed while programs had it open, as by POSIX `unlink`: its programs go on reading and writing, and
+    /// it commits nothing.
+    Removed,
+}
+
 /// A request for the live session of a path, or a new one.
 #[derive(Clone, Debug)]
 pub struct Join {
@@ -437,13 +450,20 @@ pub trait LocalCatalog: Names {
     // Sessions of paths.
 
     /// Joins the path's live session, adding a handle with the key and extending the lease, or begins one. An interrupted
-    /// session is left alone: a new one begins beside it.
+    /// session is left alone, and so is one that is superseded or whose name was removed: a new one begins beside it.
     fn join(&self, join: &Join) -> Result<PathSession>;
 
     fn path_session(&self, session: SessionId) -> Result<Option<PathSession>>;
 
-    /// Returns the path's live session, if any.
+    /// Returns the path's live session that opens join, if any.
     fn live_session(&self, path: &StorePath) -> Result<Option<PathSession>>;
+
+    /// Returns how the session stands to its path; None when there is no such session.
+    fn path_state(&self, session: SessionId) -> Result<Option<PathState>>;
+
+    /// Alters paths and states of path sessions as a commit with these changes does, where the names are another
+    /// catalog's or not committed yet. `own` are the sessions whose writes the changes are.
+    fn follow_changes(&self, changes: &[Change], own: &[SessionId]) -> Result<()>;
 
     /// Returns whether the key is that of one of the session's handles, or of one that was taken off. None when there
     /// is no such session.

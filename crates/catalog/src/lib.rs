@@ -11,6 +11,7 @@ mod clock;
 mod counters;
 mod interface;
 mod memory;
+mod open_paths;
 mod rebuild;
 mod refusal;
 mod restate;

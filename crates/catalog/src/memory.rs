@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use format::{
-    ContainerId, Fingerprint, HandleKey, JournalRecord, LostSegment, Root, SegmentAddress, SessionId, StorePath,
+    Change, ContainerId, Fingerprint, HandleKey, JournalRecord, LostSegment, Root, SegmentAddress, SessionId, StorePath,
 };
 
 use crate::clock::{Clock, system_clock};
@@ -262,6 +262,15 @@ impl LocalCatalog for MemoryCatalog {
 
     fn live_session(&self, path: &StorePath) -> Result<Option<PathSession>> {
         Ok(self.state().live_session(path))
+    }
+
+    fn path_state(&self, session: SessionId) -> Result<Option<PathState>> {
+        Ok(self.state().path_state(session))
+    }
+
+    fn follow_changes(&self, changes: &[Change], own: &[SessionId]) -> Result<()> {
+        self.state().follow_changes(changes, own);
+        Ok(())
     }
 
     fn has_handle(&self, session: SessionId, key: &HandleKey) -> Result<Option<bool>> {

@@ -32,7 +32,7 @@ use std::fs::File;
 use std::path::Path;
 
 use format::{
-    ContainerId, Fingerprint, HandleKey, JournalRecord, LostSegment, Root, SegmentAddress, SessionId, StoreId,
+    Change, ContainerId, Fingerprint, HandleKey, JournalRecord, LostSegment, Root, SegmentAddress, SessionId, StoreId,
     StorePath,
 };
 
@@ -361,6 +361,14 @@ impl LocalCatalog for SqliteCatalog {
         self.connections.read_once(|sql| path_sessions::live_session(sql, (self.clocks.lease)(), path))
     }
 
+    fn path_state(&self, session: SessionId) -> Result<Option<PathState>> {
+        self.connections.read_once(|sql| path_sessions::path_state(sql, session))
+    }
+
+    fn follow_changes(&self, changes: &[Change], own: &[SessionId]) -> Result<()> {
+        self.write_with_reserve(|writing| writing.follow_changes(changes, own))
+    }
+
     fn has_handle(&self, session: SessionId, key: &HandleKey) -> Result<Option<bool>> {
         self.connections.read_once(|sql| path_sessions::has_handle(sql, session, key))
     }
@@ -574,7 +582,8 @@ mod tests {
             sql.execute_batch(&format!("ALTER TABLE counters DROP COLUMN {column}")).unwrap();
         }
         sql.execute_batch(
-            "ALTER TABLE versions DROP COLUMN attributes; ALTER TABLE stripe_owners RENAME TO seats;
+            "ALTER TABLE path_sessions DROP COLUMN state; ALTER TABLE versions DROP COLUMN attributes;
+            ALTER TABLE stripe_owners RENAME TO seats;
             ALTER TABLE seats RENAME COLUMN stripe_set TO seat; ALTER TABLE seats RENAME COLUMN owner TO holder;
             ALTER TABLE checkpoints RENAME COLUMN stripe_set TO seat;
             ALTER TABLE checkpoints RENAME COLUMN owner TO holder; DROP INDEX checkpoints_by_stripe_set;

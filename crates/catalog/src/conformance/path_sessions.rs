@@ -3,7 +3,7 @@
 use super::*;
 use format::HandleKey;
 
-use crate::{Checkpoint, ContainerState, Error, Join, PathSession};
+use crate::{Checkpoint, ContainerState, Error, Join, PathSession, PathState};
 
 checks!(
     overlapping_joins_share_one_session,
@@ -26,6 +26,12 @@ checks!(
     checkpoints_refer_only_to_live_containers,
     checkpoints_need_both_leases,
     discarding_drops_everything,
+    a_commit_of_others_has_the_next_open_begin_anew,
+    a_removed_path_is_opened_anew_and_its_session_commits_nothing,
+    checkpoints_of_a_removed_path_go_with_its_last_handle,
+    sessions_follow_a_renamed_file_and_those_below_a_renamed_directory,
+    an_interrupted_session_keeps_its_checkpoints_when_its_path_is_removed,
+    changes_of_another_catalog_are_followed_as_commits_are,
 );
 
 fn key(number: u8) -> HandleKey {
@@ -307,4 +313,100 @@ fn discarding_drops_everything(fixture: &Fixture) {
     assert!(fixture.catalog.path_sessions().unwrap().is_empty());
     assert!(fixture.catalog.roots(0, 9).unwrap().is_empty());
     fixture.catalog.discard(old).unwrap();
+}
+
+fn state(fixture: &Fixture, session: SessionId) -> PathState {
+    fixture.catalog.path_state(session).unwrap().unwrap()
+}
+
+/// Commits a write of the path as the session's own.
+fn commit_own(fixture: &Fixture, session: SessionId, text: &str) -> crate::Result<crate::Committed> {
+    let (changes, checkpoints) = (vec![written(text, 1)], vec![(session, 0, 1)]);
+    fixture.catalog.commit(&Commit {
+        session: fixture.writer,
+        references: vec![],
+        epoch: u64::MAX,
+        changes,
+        checkpoints,
+    })
+}
+
+fn a_commit_of_others_has_the_next_open_begin_anew(fixture: &Fixture) {
+    fixture.write(&["b"]);
+    for change in [written("a", 1), renamed("b", "a"), linked("a", "c"), made("a", FileKind::Symlink)] {
+        let first = join_at(fixture, "a").id;
+        commit_own(fixture, first, "a").unwrap();
+        assert_eq!(join_with(fixture, "a", 2).id, first, "its own commit");
+        fixture.write(&["a-b", "c"]);
+        assert_eq!(state(fixture, first), PathState::Current, "another path");
+        fixture.apply(change);
+        assert_eq!(state(fixture, first), PathState::Superseded);
+        assert_eq!(fixture.catalog.live_session(&path("a")).unwrap(), None);
+        let second = join_with(fixture, "a", 3);
+        assert!(second.id != first && second.handles == 1);
+        commit_own(fixture, first, "a").unwrap();
+        assert_eq!(state(fixture, second.id), PathState::Superseded);
+        [first, second.id].into_iter().for_each(|session| fixture.catalog.leave_all(session).unwrap());
+    }
+    assert_eq!(fixture.catalog.path_state(SessionId(99)).unwrap(), None);
+}
+
+fn a_removed_path_is_opened_anew_and_its_session_commits_nothing(fixture: &Fixture) {
+    for (change, text) in [(removed("d", true), "d/a"), (removed("d/a", false), "d/a")] {
+        fixture.write(&["d/a", "e"]);
+        let (first, beside) = (checkpointed(fixture, text), join_at(fixture, "e").id);
+        fixture.apply(change);
+        assert_eq!((state(fixture, first), state(fixture, beside)), (PathState::Removed, PathState::Current));
+        assert_refused!(commit_own(fixture, first, "d/a"), Error::HeadMoved { head: None, .. });
+        assert!(!fixture.exists("d/a"));
+        let second = join_at(fixture, text).id;
+        assert_ne!(first, second);
+        commit_own(fixture, second, "d/a").unwrap();
+        assert_eq!((state(fixture, first), state(fixture, second)), (PathState::Removed, PathState::Current));
+        fixture.catalog.renew(first, LEASE_MS, false).unwrap();
+        [first, second, beside].into_iter().for_each(|session| fixture.catalog.leave_all(session).unwrap());
+    }
+}
+
+fn checkpoints_of_a_removed_path_go_with_its_last_handle(fixture: &Fixture) {
+    fixture.write(&["a", "b"]);
+    let (left, expired) = (checkpointed(fixture, "a"), checkpointed(fixture, "b"));
+    fixture.commit(vec![removed("a", false), removed("b", false)]).unwrap();
+    assert_eq!(fixture.catalog.checkpoints(left).unwrap().len(), 1);
+    fixture.catalog.leave(left, &key(1)).unwrap();
+    fixture.pass_ms(LEASE_MS as i64);
+    fixture.catalog.snapshot().unwrap();
+    for session in [left, expired] {
+        assert_eq!(fixture.catalog.path_session(session).unwrap(), None);
+        assert!(fixture.catalog.checkpoints(session).unwrap().is_empty());
+    }
+    assert!(fixture.catalog.roots(0, 9).unwrap().is_empty());
+}
+
+fn sessions_follow_a_renamed_file_and_those_below_a_renamed_directory(fixture: &Fixture) {
+    fixture.write(&["a", "d/x", "d-x"]);
+    let opened = ["a", "d/x", "d/new", "d-x"].map(|text| join_at(fixture, text).id);
+    fixture.commit(vec![renamed("a", "b"), renamed("b", "c"), renamed("d", "e/d"), written("a", 1)]).unwrap();
+    let paths = opened.map(|session| fixture.catalog.path_session(session).unwrap().unwrap().path.to_string());
+    assert_eq!(paths, ["c", "e/d/x", "e/d/new", "d-x"]);
+    assert_eq!(join_with(fixture, "c", 2).id, opened[0]);
+    assert!(!opened.contains(&join_with(fixture, "a", 2).id));
+}
+
+fn an_interrupted_session_keeps_its_checkpoints_when_its_path_is_removed(fixture: &Fixture) {
+    fixture.write(&["a"]);
+    let session = checkpointed(fixture, "a");
+    fixture.catalog.leave(session, &key(1)).unwrap();
+    fixture.commit(vec![written("a", 1), removed("a", false)]).unwrap();
+    assert_eq!(state(fixture, session), PathState::Current);
+    assert_eq!(fixture.catalog.checkpoints(session).unwrap().len(), 1);
+}
+
+fn changes_of_another_catalog_are_followed_as_commits_are(fixture: &Fixture) {
+    let [first, second] = ["a", "b"].map(|text| join_at(fixture, text).id);
+    fixture.catalog.follow_changes(&[written("a", 1), written("b", 1)], &[second]).unwrap();
+    assert_eq!([first, second].map(|session| state(fixture, session)), [PathState::Superseded, PathState::Current]);
+    fixture.catalog.follow_changes(&[renamed("b", "c"), removed("c", false)], &[]).unwrap();
+    assert_eq!(state(fixture, second), PathState::Removed);
+    assert_eq!(fixture.catalog.live_session(&path("c")).unwrap(), None);
 }

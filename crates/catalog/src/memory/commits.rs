@@ -14,6 +14,9 @@ impl State {
         let epoch = self.lease(commit.session)?.epoch.min(commit.epoch);
         self.check_references(&commit.references, epoch)?;
         commit.changes.iter().try_for_each(|change| self.check_sessions(change))?;
+        if !commit.changes.is_empty() {
+            commit.checkpoints.iter().try_for_each(|(session, ..)| self.check_path_state(*session))?;
+        }
         let (before, now_ns, counters) = (self.counters, self.now_ns, &mut self.counters);
         let applied = self.tree.attempt(|tree| {
             let numbers = commit.changes.iter().map(|change| tree.apply(change, now_ns, None, counters));
@@ -33,6 +36,8 @@ impl State {
             .checkpoints
             .iter()
             .for_each(|(session, stripe_set, number)| self.drop_checkpoints(*session, *stripe_set, *number));
+        let own: Vec<_> = commit.checkpoints.iter().map(|(session, ..)| *session).collect();
+        self.follow_changes(&commit.changes, &own);
         let record = JournalRecord {
             sequence,
             committed_ns: now_ns,

@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use format::{ContainerId, HandleKey, Root, SessionId, StorePath};
+use format::{Change, ContainerId, HandleKey, Root, SessionId, StorePath};
 
 use super::{CHECKPOINT_CURSOR, State};
 use crate::clock::lease_end_ns;
+use crate::open_paths::{OpenName, altered};
 use crate::refusal::{MAX_CHECKPOINT, Refusal, refused};
-use crate::{Checkpoint, Error, Join, PathSession, Result};
+use crate::{Checkpoint, Error, Join, PathSession, PathState, Result};
 
 pub(super) struct OpenPath {
     /// Its `interrupted` is not updated: the lease decides.
     session: PathSession,
+    pub state: PathState,
     /// By the digest of its key: whether the handle was taken off.
     handles: BTreeMap<[u8; 32], bool>,
     stripe_sets: BTreeMap<u32, StripeSet>,
@@ -70,7 +72,8 @@ impl State {
             interrupted: false,
         };
         let (handles, stripe_sets, checkpoints) = Default::default();
-        self.path_sessions.insert(id, OpenPath { session, handles, stripe_sets, checkpoints });
+        let state = PathState::Current;
+        self.path_sessions.insert(id, OpenPath { session, state, handles, stripe_sets, checkpoints });
         id
     }
 
@@ -80,8 +83,36 @@ impl State {
     }
 
     pub fn live_session(&self, path: &StorePath) -> Option<PathSession> {
-        let of_path = self.path_sessions.iter().filter(|(_, open)| open.session.path == *path);
+        let is_joined = |open: &OpenPath| open.session.path == *path && open.state == PathState::Current;
+        let of_path = self.path_sessions.iter().filter(|(_, open)| is_joined(open));
         of_path.filter_map(|(id, _)| self.path_session(*id)).find(|session| !session.interrupted)
+    }
+
+    pub fn path_state(&self, session: SessionId) -> Option<PathState> {
+        self.path_sessions.get(&session).map(|open| open.state)
+    }
+
+    pub fn follow_changes(&mut self, changes: &[Change], own: &[SessionId]) {
+        let name = |(id, open): (&SessionId, &OpenPath)| OpenName {
+            session: *id,
+            path: open.session.path.clone(),
+            state: open.state,
+            is_live: self.sessions.contains_key(id),
+        };
+        for OpenName { session, path, state, .. } in
+            altered(self.path_sessions.iter().map(name).collect(), changes, own)
+        {
+            let open = self.path_sessions.get_mut(&session).expect("found above");
+            (open.session.path, open.state) = (path, state);
+        }
+    }
+
+    /// Refuses a commit of a session whose name was removed meanwhile.
+    pub fn check_path_state(&self, session: SessionId) -> Result<()> {
+        match self.path_sessions.get(&session).filter(|open| open.state == PathState::Removed) {
+            Some(open) => Err(Error::HeadMoved { path: open.session.path.clone(), head: None }),
+            None => Ok(()),
+        }
     }
 
     pub fn has_handle(&self, session: SessionId, key: &HandleKey) -> Option<bool> {

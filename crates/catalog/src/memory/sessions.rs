@@ -3,8 +3,9 @@
 use format::SessionId;
 
 use super::State;
+use super::path_sessions::OpenPath;
 use crate::clock::lease_end_ns;
-use crate::{ContainerState, Error, Result, Session};
+use crate::{ContainerState, Error, PathState, Result, Session};
 
 #[derive(Clone, Copy)]
 pub(super) struct Lease {
@@ -52,7 +53,9 @@ impl State {
             container.record.state = ContainerState::Live;
             container.opener = None;
         }
-        if self.path_sessions.get(&session).is_some_and(|open| open.checkpoints.is_empty()) {
+        // What was written under a name that was removed is of no use to anyone.
+        let is_done = |open: &OpenPath| open.checkpoints.is_empty() || open.state == PathState::Removed;
+        if self.path_sessions.get(&session).is_some_and(is_done) {
             self.path_sessions.remove(&session);
         }
     }

@@ -15,6 +15,9 @@ use crate::{
 impl WriteTransaction<'_> {
     pub fn commit(&mut self, commit: &Commit) -> Attempt<Committed> {
         let epoch = self.leased_epoch(commit.session)?.min(commit.epoch);
+        if !commit.changes.is_empty() {
+            commit.checkpoints.iter().try_for_each(|(session, ..)| self.check_path_state(*session))?;
+        }
         let sequence = self.counters.next_sequence();
         let referral = self.counters.next_referral();
         self.refer(&commit.references, epoch, referral)?;
@@ -26,6 +29,8 @@ impl WriteTransaction<'_> {
         for (session, stripe_set, number) in &commit.checkpoints {
             self.drop_checkpoints(*session, *stripe_set, *number)?;
         }
+        let own: Vec<_> = commit.checkpoints.iter().map(|(session, ..)| *session).collect();
+        self.follow_changes(&commit.changes, &own)?;
         let record = JournalRecord {
             sequence,
             committed_ns: self.now_ns,

@@ -2,7 +2,9 @@
 //!
 //! A path session is live while its lease in `sessions` is held; without one it is interrupted.
 
-use format::{ContainerId, HandleKey, Reader, Root, SessionId, StorePath, Writer};
+use std::collections::BTreeMap;
+
+use format::{Change, ContainerId, HandleKey, Reader, Root, SessionId, StorePath, Writer};
 use rusqlite::{Connection, Row};
 
 use super::failure::Attempt;
@@ -11,8 +13,10 @@ use super::sessions::is_held;
 use super::statement::{all, at_most, first, number, run};
 use super::writing::WriteTransaction;
 use crate::clock::lease_time;
+use crate::open_paths::{OpenName, altered};
 use crate::refusal::{MAX_CHECKPOINT, Refusal, refused};
-use crate::{Checkpoint, Error, Join, PathSession, Purpose};
+use crate::subtree::{bounds, successor};
+use crate::{Checkpoint, Error, Join, PathSession, PathState, Purpose};
 
 /// The columns [`read_session`] reads; `?1` is the time by the lease clock.
 macro_rules! select_sessions {
@@ -64,8 +68,53 @@ impl WriteTransaction<'_> {
         });
         let row =
             (session.0 as i64, join.path.as_bytes(), nodes.finish(), join.stripe_bytes as i64, &join.job, self.now_ns);
-        run(self.sql, "INSERT INTO path_sessions VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0)", row)?;
+        run(self.sql, "INSERT INTO path_sessions VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, 0)", row)?;
         Ok(session)
+    }
+
+    /// Alters paths and states as a commit with these changes does.
+    pub fn follow_changes(&mut self, changes: &[Change], own: &[SessionId]) -> Attempt<()> {
+        if first(self.sql, "SELECT 1 FROM path_sessions LIMIT 1", [], |_| Ok(()))?.is_none() {
+            return Ok(());
+        }
+        for name in altered(self.open_names(changes)?, changes, own) {
+            let text = "UPDATE path_sessions SET path = ?2, state = ?3 WHERE id = ?1";
+            run(self.sql, text, (name.session.0 as i64, name.path.as_bytes(), number_of(name.state)))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the sessions of paths that the changes may concern: a job may have 65 536 files open, each closed by a commit.
+    fn open_names(&self, changes: &[Change]) -> Attempt<Vec<OpenName>> {
+        let mut found = BTreeMap::new();
+        let mut add = |from: &[u8], before: &[u8]| {
+            let text = "SELECT p.id, path, state, s.id IS NOT NULL FROM path_sessions AS p
+                LEFT JOIN sessions AS s ON s.id = p.id WHERE path >= ?1 AND path < ?2";
+            let names = all(self.sql, text, (from, before), read_open_name)?;
+            found.extend(names.into_iter().map(|name| (name.session, name)));
+            Attempt::Ok(())
+        };
+        for change in changes {
+            add(change.path().as_bytes(), &successor(change.path()))?;
+            match change {
+                Change::Remove { path, .. } => add(&bounds(path).0, &bounds(path).1)?,
+                Change::Rename { from, to } => {
+                    add(&bounds(from).0, &bounds(from).1)?;
+                    add(to.as_bytes(), &successor(to))?;
+                }
+                _ => {}
+            }
+        }
+        Ok(found.into_values().collect())
+    }
+
+    /// Refuses a commit of a session whose name was removed meanwhile.
+    pub fn check_path_state(&self, session: SessionId) -> Attempt<()> {
+        if path_state(self.sql, session)? == Some(PathState::Removed) {
+            let found = path_session(self.sql, self.lease_now, session)?.ok_or(Error::LeaseLost { session })?;
+            return Err(Error::HeadMoved { path: found.path, head: None }.into());
+        }
+        Ok(())
     }
 
     pub fn leave(&mut self, session: SessionId, key: &HandleKey) -> Attempt<u32> {
@@ -174,13 +223,43 @@ pub(super) fn path_session(sql: &Connection, lease_now: i64, id: SessionId) -> A
     first(sql, select_sessions!("WHERE p.id = ?2"), (lease_now, id.0 as i64), read_session)
 }
 
+pub(super) fn path_state(sql: &Connection, id: SessionId) -> Attempt<Option<PathState>> {
+    first(sql, "SELECT state FROM path_sessions WHERE id = ?1", [id.0 as i64], |row| Ok(state_of(row.get(0)?)))
+}
+
+fn read_open_name(row: &Row) -> Attempt<OpenName> {
+    let path = StorePath::new(row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?)?;
+    let (session, state) = (SessionId(number(row, 0)?), state_of(row.get(2)?));
+    Ok(OpenName { session, path, state, is_live: row.get(3)? })
+}
+
+/// In the column `state`; 0 is [`PathState::Current`].
+const SUPERSEDED: i64 = 1;
+pub(super) const REMOVED: i64 = 2;
+
+fn number_of(state: PathState) -> i64 {
+    match state {
+        PathState::Current => 0,
+        PathState::Superseded => SUPERSEDED,
+        PathState::Removed => REMOVED,
+    }
+}
+
+fn state_of(number: i64) -> PathState {
+    match number {
+        SUPERSEDED => PathState::Superseded,
+        REMOVED => PathState::Removed,
+        _ => PathState::Current,
+    }
+}
+
 pub(super) fn lease_left_ms(sql: &Connection, lease_now: i64, id: SessionId) -> Attempt<Option<u64>> {
     let text = concat!("SELECT end_ns - ?1 FROM sessions WHERE id = ?2 AND ", is_held!());
     first(sql, text, (lease_now, id.0 as i64), |row| number(row, 0))
 }
 
 pub(super) fn live_session(sql: &Connection, lease_now: i64, path: &StorePath) -> Attempt<Option<PathSession>> {
-    let text = concat!(select_sessions!("WHERE path = ?2 AND "), is_held!());
+    let text = concat!(select_sessions!("WHERE path = ?2 AND state = 0 AND "), is_held!());
     first(sql, text, (lease_now, path.as_bytes()), read_session)
 }
 

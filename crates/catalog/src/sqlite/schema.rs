@@ -13,7 +13,7 @@ use crate::clock::system_clock;
 use crate::counters::{Counters, ROOT};
 
 /// The format of `schema.sql` and the files beside it, kept in `user_version`.
-const SCHEMA_FORMAT: u16 = 9;
+const SCHEMA_FORMAT: u16 = 10;
 /// Added with format 2: an older catalog is upgraded when it is opened.
 const SINCE_FORMAT_2: &str = "
     CREATE TABLE left_files (
@@ -53,6 +53,8 @@ const SINCE_FORMAT_9: &str = "
     ALTER TABLE checkpoints RENAME COLUMN holder TO owner;
     DROP INDEX checkpoints_by_seat;
     CREATE UNIQUE INDEX checkpoints_by_stripe_set ON checkpoints (session, stripe_set, number);";
+/// Format 10 knows of names that change while their files are open.
+const SINCE_FORMAT_10: &str = "ALTER TABLE path_sessions ADD COLUMN state INTEGER NOT NULL DEFAULT 0;";
 /// Reading code knows the older names and missing columns of catalogs since this format.
 const OLDEST_READ_AS_IT_IS: u16 = 7;
 /// "TWGC": marks the file as ours among SQLite databases.
@@ -117,6 +119,9 @@ fn upgrade(connection: &Connection, path: &Path) -> Attempt<()> {
     }
     if found < 9 {
         transaction.execute_batch(SINCE_FORMAT_9)?;
+    }
+    if found < 10 {
+        transaction.execute_batch(SINCE_FORMAT_10)?;
     }
     transaction.pragma_update(None, "user_version", SCHEMA_FORMAT)?;
     Ok(transaction.commit()?)

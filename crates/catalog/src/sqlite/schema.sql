@@ -1,4 +1,4 @@
--- The catalog's tables, format 9 (`PRAGMA user_version`) with guard.sql, journal_checksums.sql, transactions.sql and
+-- The catalog's tables, format 10 (`PRAGMA user_version`) with guard.sql, journal_checksums.sql, transactions.sql and
 -- path_handles.sql, and with the column `versions.attributes` (schema.rs).
 -- Unsigned numbers of 64 bits are kept as SQLite's signed ones, bit for bit; times are nanoseconds since 1970; paths are bytes.
 
@@ -99,7 +99,8 @@ CREATE TABLE path_sessions (
     stripe_bytes INTEGER NOT NULL,
     job          TEXT NOT NULL,
     opened_ns    INTEGER NOT NULL,
-    handles      INTEGER NOT NULL
+    handles      INTEGER NOT NULL,
+    state        INTEGER NOT NULL DEFAULT 0 -- 1: superseded, 2: the name was removed
 ) STRICT;
 CREATE INDEX path_sessions_by_path ON path_sessions (path);
 

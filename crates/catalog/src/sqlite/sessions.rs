@@ -4,6 +4,7 @@ use format::SessionId;
 use rusqlite::Connection;
 
 use super::failure::Attempt;
+use super::path_sessions::REMOVED;
 use super::statement::{all, first, number, run};
 use super::writing::WriteTransaction;
 use crate::clock::lease_time;
@@ -55,6 +56,10 @@ impl WriteTransaction<'_> {
         let id = [session.0 as i64];
         run(self.sql, "DELETE FROM sessions WHERE id = ?1", id)?;
         run(self.sql, "UPDATE containers SET state = 1, opener = NULL WHERE opener = ?1", id)?;
+        // What was written under a name that was removed is of no use to anyone.
+        let removed = "DELETE FROM checkpoints WHERE session = ?1
+            AND EXISTS (SELECT 1 FROM path_sessions WHERE id = ?1 AND state = ?2)";
+        run(self.sql, removed, (session.0 as i64, REMOVED))?;
         let checkpoints = "SELECT 1 FROM checkpoints WHERE session = ?1 LIMIT 1";
         if first(self.sql, checkpoints, id, |_| Ok(()))?.is_none() {
             self.drop_path_session(session)?;

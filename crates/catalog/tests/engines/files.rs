@@ -64,7 +64,8 @@ fn undo_guard(sql: &rusqlite::Connection) {
 /// Restores format 8: the first names of stripe sets and their owners.
 fn undo_stripe_owners(sql: &rusqlite::Connection) {
     sql.execute_batch(
-        "ALTER TABLE stripe_owners RENAME TO seats;
+        "ALTER TABLE path_sessions DROP COLUMN state;
+        ALTER TABLE stripe_owners RENAME TO seats;
         ALTER TABLE seats RENAME COLUMN stripe_set TO seat;
         ALTER TABLE seats RENAME COLUMN owner TO holder;
         ALTER TABLE checkpoints RENAME COLUMN stripe_set TO seat;

@@ -181,7 +181,8 @@ impl Connection {
             }
             node.clients.closed(client, (session, key));
             node.advance();
-            Ok(Reply::Version { number: published.version })
+            // No version has number 0: the name was removed, and nothing is committed.
+            Ok(Reply::Version { number: published.map_or(0, |published| published.version) })
         });
     }
 
@@ -202,10 +203,19 @@ impl Connection {
         Ok(())
     }
 
+    /// Removes a name; programs that have it open go on, and commit nothing (POSIX `unlink`).
     pub fn delete(&mut self, path: StorePath) -> Result<(), Failure> {
-        let entry = self.node.repository.catalog().entry(&path)?;
-        check_kind(&path, entry.map(|entry| entry.attributes.kind))?;
-        let remove = Change::Remove { path, recursive: false };
+        let (catalog, names) = (self.node.catalog()?, self.node.repository.catalog());
+        let entry = names.entry(&path)?;
+        check_kind(&path, entry.as_ref().map(|entry| entry.attributes.kind))?;
+        let remove = Change::Remove { path: path.clone(), recursive: false };
+        if entry.is_none() && catalog.live_session(&path)?.is_some() {
+            catalog.follow_changes(std::slice::from_ref(&remove), &[])?;
+            // The session may have committed just before.
+            if names.entry(&path)?.is_none() {
+                return Ok(());
+            }
+        }
         let commit = self.node.repository.commit(self.claim_owner, vec![remove], Default::default(), Vec::new());
         commit.map_err(failure::of)?;
         Ok(())

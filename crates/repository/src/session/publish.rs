@@ -1,6 +1,6 @@
 //! From checkpoints to a version: a session's writes are laid over the path's head as it is at that moment.
 
-use catalog::{Checkpoint, FileEntry, PathSession};
+use catalog::{Checkpoint, FileEntry, PathSession, PathState};
 use format::{Attributes, Change, Entry, EntryKind, FileTime, FileTimes, Root, SessionId, StorePath, VersionRecord};
 use store::ClaimOwner;
 
@@ -18,25 +18,33 @@ pub struct PublishedVersion {
     pub size: u64,
 }
 
-/// Commits what the session's stripe sets have checkpointed. `now_ns` becomes the file's modification time.
+/// Commits what the session's stripe sets have checkpointed. `now_ns` becomes the file's modification time. None: the
+/// name was removed while programs had it open, and nothing is committed.
 pub fn publish(
     repository: &Repository,
     claim_owner: ClaimOwner,
     session: SessionId,
     now_ns: i64,
-) -> Result<PublishedVersion> {
-    let found = repository.local_catalog()?.path_session(session)?;
-    let Some(found) = found else {
-        return Err(Error::Failed(format!("session {session} has ended; nothing is left to commit")));
-    };
+) -> Result<Option<PublishedVersion>> {
+    let catalog = repository.local_catalog()?;
+    let mut path = None;
     for _ in 0..ATTEMPTS {
+        // Others may rename or remove it meanwhile.
+        let Some(found) = catalog.path_session(session)? else {
+            return Err(Error::Failed(format!("session {session} has ended; nothing is left to commit")));
+        };
+        if catalog.path_state(session)? == Some(PathState::Removed) {
+            return Ok(None);
+        }
+        path = Some(found.path.clone());
         let checkpoints = repository.catalog.checkpoints(session)?;
         match commit_over_head(repository, claim_owner, &found, &checkpoints, now_ns) {
             Err(Error::Catalog(catalog::Error::HeadMoved { .. })) => continue,
-            other => return other,
+            other => return other.map(Some),
         }
     }
-    Err(Error::Failed(format!("{}: other writers kept committing first; try again", found.path)))
+    let path = path.expect("there were attempts");
+    Err(Error::Failed(format!("{path}: other writers kept committing first; try again")))
 }
 
 /// Publishes what an interrupted session had checkpointed, and drops the session.
@@ -47,6 +55,9 @@ pub fn recover(
     now_ns: i64,
 ) -> Result<PublishedVersion> {
     let published = publish(repository, claim_owner, session, now_ns)?;
+    let why =
+        || Error::Failed(format!("session {session}: its file was removed while it was open; nothing is to recover"));
+    let published = published.ok_or_else(why)?;
     repository.catalog.discard(session)?;
     Ok(published)
 }
@@ -90,7 +101,8 @@ fn laid_over(
     checkpoints: &[Checkpoint],
 ) -> Result<(BuiltManifest, u64)> {
     let edits = edits(repository, session.nodes.len(), checkpoints)?;
-    let size = final_size(base, session.nodes.len(), checkpoints);
+    let written = edits.iter().map(|(offset, entry)| offset + entry.length).max().unwrap_or(0);
+    let size = final_size(base, session.nodes.len(), checkpoints, written);
     Ok((splice(repository, claim_owner, base, &edits, size)?, size))
 }
 
@@ -139,16 +151,23 @@ fn commit_over_head(
         version: VersionRecord { root: built.root, size, content: None },
         base: Some(entry.as_ref().and_then(FileEntry::head_id)),
     });
-    let committed =
-        repository.commit_since(epoch, claim_owner, changes, built.references, checkpoint_keys(checkpoints))?;
+    let committed = repository.commit_since(
+        epoch,
+        claim_owner,
+        changes,
+        built.references,
+        checkpoint_keys(session.id, checkpoints),
+    )?;
     Ok(PublishedVersion { path: session.path.clone(), version: committed.numbers[0].1, size })
 }
 
-/// A size that was set counts as it is (all stripe sets noted it); one that was grown into does not cut a longer head.
-fn final_size(base: Option<(&Root, u64)>, stripe_sets: usize, checkpoints: &[Checkpoint]) -> u64 {
-    let grown = checkpointed_size(stripe_sets, checkpoints);
-    let was_set = checkpoints.iter().any(|checkpoint| checkpoint.resized);
-    if was_set { grown } else { grown.max(base.map_or(0, |(_, size)| size)) }
+/// A size that was set counts as it is (all stripe sets noted it). One that was grown into does not cut a longer head, and
+/// ends where writes end: the checkpoints' size may be that of a head the session began over, which others have replaced.
+fn final_size(base: Option<(&Root, u64)>, stripe_sets: usize, checkpoints: &[Checkpoint], written: u64) -> u64 {
+    match checkpoints.iter().any(|checkpoint| checkpoint.resized) {
+        true => checkpointed_size(stripe_sets, checkpoints),
+        false => written.max(base.map_or(0, |(_, size)| size)),
+    }
 }
 
 /// Returns the size of these checkpoints' content, over as many stripe sets. The newest of each stripe set counts: the
@@ -164,6 +183,9 @@ fn attributes(old: Option<&Attributes>, now_ns: i64) -> Attributes {
     attributes
 }
 
-fn checkpoint_keys(checkpoints: &[Checkpoint]) -> Vec<(SessionId, u32, u64)> {
-    checkpoints.iter().map(|checkpoint| (checkpoint.session, checkpoint.stripe_set, checkpoint.number)).collect()
+/// Returns what the commit takes. A session without checkpoints is named too, by a number that none has: the commit is its
+/// own, and does not supersede it.
+fn checkpoint_keys(session: SessionId, checkpoints: &[Checkpoint]) -> Vec<(SessionId, u32, u64)> {
+    let keys = checkpoints.iter().map(|checkpoint| (session, checkpoint.stripe_set, checkpoint.number));
+    if checkpoints.is_empty() { vec![(session, 0, 0)] } else { keys.collect() }
 }

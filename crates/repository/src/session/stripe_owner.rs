@@ -323,6 +323,11 @@ impl StripeOwner {
         let Some(found) = found.filter(|found| (stripe_set as usize) < found.nodes.len()) else {
             return Err(Error::Failed(format!("session {session} has ended, or has no stripe set {stripe_set}")));
         };
+        if repository.local_catalog()?.path_state(session)? == Some(catalog::PathState::Removed) {
+            // Its base has no name any more by which it could be found.
+            let why = format!("{}: was removed while it was open, and its node has not kept it", found.path);
+            return Err(Error::Failed(why));
+        }
         let number = repository.local_catalog()?.take_stripe_set(session, stripe_set, owner)?;
         let stripe_sets = found.nodes.len() as u32;
         let options = StripeOwnerOptions {

@@ -112,6 +112,8 @@ impl Names for UpstreamNames {
         // A client whose lease ran out commits nothing.
         self.near.renew(commit.session, LEASE_MS, false)?;
         let committed = self.commit_far(commit).map_err(as_catalog_error)?;
+        let own: Vec<_> = commit.checkpoints.iter().map(|(session, ..)| *session).collect();
+        self.near.follow_changes(&commit.changes, &own)?;
         if !commit.checkpoints.is_empty() {
             self.near.commit(&Commit { references: Vec::new(), changes: Vec::new(), ..commit.clone() })?;
         }

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use format::{Attributes, Change};
 use random::Random;
-use repository::{CommitEntry, DurableUpTo, FileWriter, Repository, Source, WriteMode, WriteOrigin, publish};
+use repository::{
+    Budget, CommitEntry, DurableUpTo, FileWriter, Repository, Source, StripeOwner, WriteMode, WriteOrigin, publish,
+};
 
 use crate::fixture::{CLAIM_OWNER, KEY, SEGMENT_BYTES, STRIPE_BYTES, World, content, owner, path, with_seeds};
 
@@ -29,7 +31,7 @@ fn what_is_written_is_read_before_and_after_the_commit() {
     let mut again = vec![1; 5200];
     owner.read(0, &mut again).unwrap();
     assert_eq!(again, read);
-    let published = publish(&node, CLAIM_OWNER, session.id, 5).unwrap();
+    let published = publish(&node, CLAIM_OWNER, session.id, 5).unwrap().unwrap();
     let made = node.catalog().entry(&path("run")).unwrap().unwrap().attributes;
     assert_eq!(made.times.modified, format::FileTime::from_ns(5), "a directory has the time of its making");
     assert_eq!((published.version, published.size), (1, 5100));
@@ -108,24 +110,20 @@ fn a_commit_is_never_laid_over_a_file_that_had_the_name_before() {
     let world = World::new();
     let node = world.process();
     let first = write_scattered(&world, &node, 0, 1);
-    assert_eq!(publish(&node, CLAIM_OWNER, first.id, 5).unwrap().version, 1);
+    assert_eq!(publish(&node, CLAIM_OWNER, first.id, 5).unwrap().unwrap().version, 1);
     node.local_catalog().unwrap().leave(first.id, &KEY).unwrap();
     let second = write_scattered(&world, &node, 1, 2);
-    // While the second is laid over version 1, the file is removed, and another made that has a version 1 too.
+    // While the second is laid over version 1, another file gets the name that has a version 1 too.
     let (other, happened) = (node.clone(), Arc::new(AtomicBool::new(false)));
     let once = happened.clone();
     let committer = world.process_that(Box::new(move || {
         if !once.swap(true, Ordering::SeqCst) {
-            let remove = Change::Remove { path: path("out"), recursive: false };
-            other.commit(CLAIM_OWNER, vec![remove], Default::default(), Vec::new()).unwrap();
-            let mut writer = FileWriter::new(other.clone(), CLAIM_OWNER);
-            writer.write(&[9; 5000]).unwrap();
-            let (attributes, mode) = (Attributes::default(), WriteMode::Create);
-            let draft = writer.finish().unwrap();
-            other.name(CLAIM_OWNER, &[CommitEntry { path: path("out"), attributes, mode, draft }]).unwrap();
+            put(&other, "beside", &[9; 5000]);
+            let rename = Change::Rename { from: path("beside"), to: path("out") };
+            other.commit(CLAIM_OWNER, vec![rename], Default::default(), Vec::new()).unwrap();
         }
     }));
-    assert_eq!(publish(&committer, CLAIM_OWNER, second.id, 6).unwrap().version, 2);
+    assert_eq!(publish(&committer, CLAIM_OWNER, second.id, 6).unwrap().unwrap().version, 2);
     assert!(happened.load(Ordering::SeqCst), "nothing came in between");
     let mut expected = vec![0; 2 * SCATTERED as usize * SEGMENT_BYTES as usize];
     expected[..5000].fill(9);
@@ -136,6 +134,57 @@ fn a_commit_is_never_laid_over_a_file_that_had_the_name_before() {
         (found.len(), differs),
         (expected.len(), None),
         "what the new file holds, and the session's pieces over it"
+    );
+}
+
+fn put(node: &Arc<Repository>, text: &str, bytes: &[u8]) {
+    let mut writer = FileWriter::new(node.clone(), CLAIM_OWNER);
+    writer.write(bytes).unwrap();
+    let (attributes, mode) = (Attributes::default(), WriteMode::Replace);
+    let draft = writer.finish().unwrap();
+    node.name(CLAIM_OWNER, &[CommitEntry { path: path(text), attributes, mode, draft }]).unwrap();
+}
+
+#[test]
+fn a_commit_over_a_shorter_head_ends_where_writes_end() {
+    let world = World::new();
+    let node = world.process();
+    put(&node, "out", &[1; 3000]);
+    let session = world.join("out", 2);
+    let owners = [owner(&node, session.id, 0, 1), owner(&node, session.id, 1, 2)];
+    owners[0].write(arrival(1), &[(100, 400)], vec![2; 400]).unwrap();
+    owners.iter().for_each(|owner| drop(owner.checkpoint(CLAIM_OWNER, true, None).unwrap()));
+    put(&node, "out", &[3; 50]);
+    owners[0].write(arrival(2), &[(500, 100)], vec![4; 100]).unwrap();
+    owners.iter().for_each(|owner| drop(owner.checkpoint(CLAIM_OWNER, true, None).unwrap()));
+    assert_eq!(publish(&node, CLAIM_OWNER, session.id, 5).unwrap().unwrap().size, 600);
+    let expected = [vec![3; 50], vec![0; 50], vec![2; 400], vec![4; 100]].concat();
+    assert_eq!(content(&node, "out"), expected);
+}
+
+#[test]
+fn a_session_whose_name_is_removed_is_read_and_written_on_and_commits_nothing() {
+    let world = World::new();
+    let node = world.process();
+    put(&node, "out", &[1; 3000]);
+    let session = world.join("out", 1);
+    let owner = owner(&node, session.id, 0, 1);
+    let remove = Change::Remove { path: path("out"), recursive: false };
+    node.commit(CLAIM_OWNER, vec![remove], Default::default(), Vec::new()).unwrap();
+    owner.write(arrival(1), &[(3000, 10)], vec![2; 10]).unwrap();
+    owner.checkpoint(CLAIM_OWNER, true, None).unwrap();
+    let mut read = vec![0; 3010];
+    assert_eq!(owner.read(0, &mut read).unwrap(), 3010);
+    assert_eq!(read, [vec![1; 3000], vec![2; 10]].concat());
+    assert_eq!(publish(&node, CLAIM_OWNER, session.id, 5).unwrap(), None);
+    assert_eq!(node.catalog().entry(&path("out")).unwrap(), None);
+    let budget = Arc::new(Budget::new(1 << 30));
+    let taken = StripeOwner::take(node.clone(), budget, session.id, 0, 2, SEGMENT_BYTES);
+    assert!(taken.is_err_and(|error| error.to_string().contains("was removed")));
+    node.local_catalog().unwrap().leave(session.id, &KEY).unwrap();
+    assert!(
+        node.catalog().path_sessions().unwrap().is_empty()
+            && node.catalog().checkpoints(session.id).unwrap().is_empty()
     );
 }
 

@@ -112,7 +112,7 @@ fn a_petabyte_cut_off_costs_one_interval_in_owner_checkpoint_and_version() {
     }
     owners[0].write(arrival(1), &[(2 * STRIPE_BYTES, 4)], vec![6; 4]).unwrap();
     owners.iter().for_each(|owner| drop(owner.checkpoint(CLAIM_OWNER, true, None).unwrap()));
-    let published = publish(&node, CLAIM_OWNER, session.id, 5).unwrap();
+    let published = publish(&node, CLAIM_OWNER, session.id, 5).unwrap().unwrap();
     assert_eq!(published.size, 1 << 50);
     let head = node.catalog().entry(&published.path).unwrap().unwrap().head.unwrap().record;
     let mut bytes = vec![9; 3 * STRIPE_BYTES as usize];
