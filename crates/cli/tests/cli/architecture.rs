@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-const MAY_USE: [(&str, &[&str]); 16] = [
+const MAY_USE: [(&str, &[&str]); 18] = [
     ("random", &[]),
     ("format", &[]),
     ("policy", &[]),
@@ -16,7 +16,9 @@ const MAY_USE: [(&str, &[&str]); 16] = [
     ("address", &["catalog", "repository", "transfer"]),
     ("monitoring", &[]),
     ("gate", &["monitoring", "policy"]),
-    ("simulator", &["policy", "random"]),
+    ("plot", &[]),
+    ("laboratory", &["format", "plot", "policy", "segment"]),
+    ("simulator", &["plot", "policy", "random"]),
     ("diffusion", &["policy"]),
     (
         "cli",
@@ -31,6 +33,8 @@ const MAY_USE: [(&str, &[&str]); 16] = [
             "address",
             "gate",
             "monitoring",
+            "laboratory",
+            "plot",
             "simulator",
         ],
     ),
