@@ -38,6 +38,9 @@ build:
 	@./install build
 	cargo build --release --workspace
 	$(MAKE) --no-print-directory -C mpi ABI=$(RELEASE)/libthalweg_abi.a OUT=$(RELEASE)
+	# HDF5 loads every library of its plugin folder, so the filter has one to itself.
+	mkdir -p $(RELEASE)/hdf5/plugin
+	ln -sf ../../libh5z_thalweg.so $(RELEASE)/hdf5/plugin/
 
 install: build
 	@RELEASE=$(RELEASE) DESTDIR=$(DESTDIR) PREFIX=$(PREFIX) packaging/stage

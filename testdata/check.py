@@ -120,6 +120,18 @@ def block_header(data):
     return block
 
 
+def chunk(name, raw):
+    """A chunk of HDF5 or Zarr, which decodes to these bytes."""
+    data = (FOLDER / "chunks" / name).read_bytes()
+    magic, version, segments = struct.unpack("<6sH24xI", data[:36])
+    assert (magic, version, segments) == (b"TWGCHK", 0, 0)
+    # Apart from these a block header of a container: with a segment, and with nothing at its end.
+    block = block_header(data[8:32] + struct.pack("<I", 1) + data[36:64] + bytes(8))
+    assert block["kind"] == 0 and block["offset"] == 0 and block["stored"] == len(data) - 72
+    assert lone_blocks.unfiltered(block, lone_blocks.unpacked(block, data[72:])) == raw, name
+    return lone_blocks.CODECS[block["codec"]]
+
+
 def part(data, header):
     """The labels, and the blocks with their segments' lengths and their stored bytes."""
     fields = Fields(data[96 : header["bytes"] - header["data_bytes"]])
@@ -498,6 +510,8 @@ def main():
     assert entries == named, "the table has what the container has"
     assert run_list("table-runs.bin") == [(1, len(entries), summary_sum)]
     lone_blocks.check(FOLDER, block_header)
+    raw = (FOLDER / "records.bin").read_bytes()[40:5001]
+    print("chunks:", *(chunk(path.name, raw) for path in sorted((FOLDER / "chunks").iterdir())))
     frames()
     assert exchange("exchange.bin", 0) == exchange("exchange-tagged.bin", 1)
 

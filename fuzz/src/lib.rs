@@ -5,6 +5,7 @@
 //! each mutation at the door, a target also tries the input with its checksums made right: what a forger would do.
 
 pub mod blocks;
+pub mod chunks;
 pub mod containers;
 pub mod http;
 pub mod layouts;

@@ -3,6 +3,7 @@
 //!
 //! Every call that may wait gives up the interpreter's lock meanwhile. Paths are bytes here.
 
+mod chunk;
 mod entry;
 mod error;
 mod finalizer;
@@ -19,6 +20,10 @@ mod _thalweg {
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_export]
+    const MAX_CHUNK_BYTES: usize = segment::MAX_BLOCK_BYTES;
+    #[pymodule_export]
+    use crate::chunk::{check_codec, decode_chunk, encode_chunk};
     #[pymodule_export]
     use crate::entry::Entry;
     #[pymodule_export]

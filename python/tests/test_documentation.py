@@ -73,6 +73,8 @@ def test_the_stub_of_the_extension_module_is_true():
             stated[node.name] = {one.name for one in node.body if isinstance(one, ast.FunctionDef)} - {"__new__"}
         elif isinstance(node, ast.FunctionDef):
             stated[node.name] = set()
+        elif isinstance(node, ast.AnnAssign) and node.target.id != "__version__":
+            stated[node.target.id] = set()
     found = {
         name: {one for one in vars(member) if not one.startswith("_")} if inspect.isclass(member) else set()
         for name, member in vars(_thalweg).items()

@@ -11,6 +11,18 @@ __version__: str
 def create(directory: str | os.PathLike[str]) -> None:
     """Makes a store in a directory that is missing or empty."""
 
+MAX_CHUNK_BYTES: int
+"""Raw bytes of a chunk at most."""
+
+def encode_chunk(raw: bytes, element: str, record_length: int, codec: str) -> bytes:
+    """Encodes a chunk of an array; `element` is a type as docs/format.md lists them, such as f64."""
+
+def decode_chunk(chunk: bytes, max_bytes: int) -> bytes:
+    """Raises OSError where the chunk is damaged, or has more raw bytes than that."""
+
+def check_codec(codec: str) -> None:
+    """Raises ValueError where there is no such codec."""
+
 @final
 class Entry:
     """The target of a name, as it was at the request."""

@@ -47,8 +47,9 @@ pub fn on_all_cores<T: Send>(
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
         workers.into_iter().map(|worker| worker.join().expect("work on blocks does not panic")).collect::<Vec<_>>()
     });
-    let parts = parts.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
-    let mut done: Vec<(usize, T)> = parts.into_iter().flatten().collect();
-    done.sort_unstable_by_key(|(number, _)| *number);
-    Ok(done.into_iter().map(|(_, made)| made).collect())
+    let mut made: Vec<Option<T>> = blocks.iter().map(|_| None).collect();
+    for part in parts {
+        part?.into_iter().for_each(|(number, of_block)| made[number] = Some(of_block));
+    }
+    Ok(made.into_iter().map(|of_block| of_block.expect("a thread took each block")).collect())
 }

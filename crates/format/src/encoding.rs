@@ -96,7 +96,7 @@ impl ElementId {
         ElementId::F64,
     ];
 
-    pub(crate) fn from_byte(byte: u8) -> Result<Self> {
+    pub fn from_byte(byte: u8) -> Result<Self> {
         match ElementId::ALL.into_iter().find(|element| *element as u8 == byte) {
             Some(element) => Ok(element),
             None => corrupt("block header", format!("unknown element type {byte}; a newer thalweg wrote it")),

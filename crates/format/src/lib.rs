@@ -7,6 +7,7 @@
 mod attributes;
 mod bytes;
 mod change;
+mod chunk;
 mod container;
 mod encoding;
 mod frame;
@@ -23,6 +24,7 @@ mod table;
 pub use attributes::{Attributes, FileKind, FileTime, FileTimes};
 pub use bytes::{Reader, Writer};
 pub use change::{Change, JournalRecord, VersionId, VersionRecord};
+pub use chunk::{CHUNK_HEADER_BYTES, CHUNK_MAGIC, ChunkHeader};
 pub use container::{
     BLOCK_HEADER_BYTES, Block, BlockHeader, BlockKind, CONTAINER_HEADER_BYTES, CONTAINER_MAGIC, ContainerHeader,
     LABEL_BYTES, Label, PART_ENTRY_BYTES, PART_HEADER_BYTES, PartEntry, PartHeader, SEGMENT_ENTRY_BYTES, SegmentEntry,

@@ -247,6 +247,7 @@ const FOUND: [&str; 16] = [
     "table.run: 10 entries, all found by fences and filter",
     "table-runs.bin: 1 run: 0000000000000001",
     "blocks: 12 decoded",
+    "chunks: none zlib",
     "frames: ",
 ];
 

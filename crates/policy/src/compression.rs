@@ -8,7 +8,7 @@ pub mod choice;
 pub mod mode;
 
 pub use candidates::{CANDIDATES, Candidate, Data};
-pub use choice::{Choices, Chosen, Likeness, Prediction, Predictions, Trials};
+pub use choice::{Choices, Chosen, Glance, Goal, Likeness, Prediction, Predictions, Trials};
 pub use mode::{Conditions, Mode, Outcome};
 
 /// A codec and its level; levels outside a codec's range mean its nearest.

@@ -5,10 +5,10 @@
 use std::cell::RefCell;
 
 use policy::Encoding;
-use policy::compression::{CANDIDATES, Choices, Chosen, Conditions, Data, Likeness, Mode, Trials};
+use policy::compression::{CANDIDATES, Choices, Chosen, Data, Glance, Goal, Likeness, Mode, Trials};
 
 use crate::features::{self, FEATURES, Looked};
-use crate::{codec, conditions, filter, model, probe};
+use crate::{codec, conditions, filter, model, probe, shape};
 
 /// Bytes of a block that are encoded for a trial, in two pieces.
 const TRIAL_BYTES: usize = 32 << 10;
@@ -25,15 +25,29 @@ pub(crate) struct Choice {
 
 /// Returns how `raw` should be encoded; `known` is what somebody knows of its data.
 pub(crate) fn choose(mode: Mode, raw: &[u8], known: Option<Data>) -> Choice {
-    let look = probe::probe(raw);
-    if policy::compression::is_incompressible(look) && known.is_none() {
+    let probe = probe::probe(raw);
+    if known.is_none() && policy::compression::is_incompressible(probe) {
         return Choice { encoding: policy::compression::never().into(), expected: None };
     }
-    let data = known.unwrap_or_else(|| crate::shape::found(raw));
-    let features = features::features(raw, &data);
-    let chosen = chosen(mode, &conditions::now(), raw, &data, &features);
+    let data = known.unwrap_or_else(|| shape::found(raw));
+    let log_collisions = probe.byte_collisions.max(0.25).log2();
+    let Data { record_length, element, is_known, .. } = data;
+    let glance = Glance { mode, record_length, element, is_known, log_collisions };
+    let goal = Goal { mode, conditions: conditions::now() };
+    let chosen = CHOICES.with_borrow_mut(|choices| match choices.recall(&glance) {
+        Some(recalled) => recalled,
+        None => look(choices, &goal, glance, raw, &data),
+    });
     let encoding = CANDIDATES[chosen.candidate].encoding(&data).expect("what was predicted has a meaning");
     Choice { encoding, expected: Some(chosen) }
+}
+
+/// Chooses after a closer look.
+fn look(choices: &mut Choices, goal: &Goal, glance: Glance, raw: &[u8], data: &Data) -> Chosen {
+    let features = features::features(raw, data);
+    let predictions = model::predictions(&features, |candidate| candidate.encoding(data).is_some());
+    let mut trials = BlockTrials { raw, data, sample: Vec::new() };
+    choices.choose((glance, likeness(data, &features)), &predictions, goal, &mut trials)
 }
 
 /// Learns what the block took in the end.
@@ -41,13 +55,6 @@ pub(crate) fn learn(choice: &Choice, raw_bytes: usize, stored_bytes: usize) {
     if let Some(chosen) = &choice.expected {
         CHOICES.with_borrow_mut(|choices| choices.learn(chosen, stored_bytes as f32 / raw_bytes.max(1) as f32));
     }
-}
-
-fn chosen(mode: Mode, conditions: &Conditions, raw: &[u8], data: &Data, features: &[f32; FEATURES]) -> Chosen {
-    let predictions = model::predictions(features, |candidate| candidate.encoding(data).is_some());
-    let mut trials = BlockTrials { raw, data, sample: Vec::new() };
-    let likeness = likeness(data, features);
-    CHOICES.with_borrow_mut(|choices| choices.choose(likeness, &predictions, (mode, conditions), &mut trials))
 }
 
 /// Blocks are alike whose numbers are as long and whose bytes are about as even and as repetitive.
@@ -76,9 +83,10 @@ impl Trials for BlockTrials<'_> {
         if self.sample.is_empty() {
             self.sample = sample(self.raw, self.data);
         }
-        let Some(encoding) = CANDIDATES[candidate].encoding(self.data) else { return 1.0 };
+        let encoding = CANDIDATES[candidate].encoding(self.data).expect("what was predicted has a meaning");
         let encoded_bytes = |filtered: &[u8]| codec::encoded_bytes(&encoding, filtered);
-        filter::with_filtered(&encoding, &self.sample, encoded_bytes) as f32 / self.sample.len().max(1) as f32
+        let encoded_bytes = filter::with_filtered(&encoding, &self.sample, encoded_bytes);
+        (encoded_bytes as f32 / self.sample.len().max(1) as f32).min(1.0)
     }
 
     fn sampled(&self) -> f32 {

@@ -8,6 +8,7 @@ mod block;
 mod buffer;
 mod builder;
 mod chooser;
+mod chunk;
 mod codec;
 mod conditions;
 mod cut;
@@ -25,6 +26,7 @@ mod shape;
 
 pub use block::{decode, decode_verified, encode, encode_with, segments, take_verified};
 pub use builder::{BLOCK_BYTES, BlockBuilder, encode_in_blocks};
+pub use chunk::{decode_chunk, encode_chunk};
 pub use codec::MAX_BLOCK_BYTES;
 pub use conditions::set_conditions;
 pub use encoding::described as header_encoding;

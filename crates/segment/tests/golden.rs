@@ -8,11 +8,13 @@ extern crate thalweg_segment as segment;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use format::{Block, BlockKind, CodecId, FilterId, FingerprintKind, Writer};
+use format::{Block, BlockKind, CodecChoice, CodecId, ElementId, FilterId, FingerprintKind, Writer};
 use policy::{Compression, Element, Encoding, Filter};
 
 #[path = "../../../fuzz/src/blocks.rs"]
 mod blocks;
+#[path = "../../../fuzz/src/chunks.rs"]
+mod chunks;
 #[path = "../../../fuzz/src/mutation.rs"]
 mod mutation;
 
@@ -152,4 +154,20 @@ fn golden_blocks_decode_to_the_golden_segments() {
 #[test]
 fn mutated_blocks_are_refused_or_decode_to_what_their_header_says() {
     mutation::fuzz(&["blocks"], mutation::INPUTS, MAX_BYTES, blocks::block);
+}
+
+#[test]
+fn golden_blocks_that_are_chunks_decode_to_the_golden_records() {
+    let raw = &records()[40..5001];
+    for (name, choice) in [("chunks/none.bin", CodecChoice::None), ("chunks/zlib.bin", CodecChoice::Zlib(6))] {
+        let made = segment::encode_chunk(raw, ElementId::F64, RECORD_BYTES as u32, choice);
+        write_if_asked(name, &made);
+        assert!(segment::decode_chunk(&read(name), raw.len()).expect("a golden chunk decodes") == raw, "{name}");
+        assert!(choice != CodecChoice::None || read(name) == made, "{name} is not what is written now");
+    }
+}
+
+#[test]
+fn mutated_chunks_are_refused_or_decode_to_what_their_header_says() {
+    mutation::fuzz(&["chunks", "blocks"], mutation::INPUTS, MAX_BYTES, chunks::chunk);
 }

@@ -4,11 +4,12 @@ use std::process::Command;
 
 use serde_json::Value;
 
-const MAY_USE: [(&str, &[&str]); 18] = [
+const MAY_USE: [(&str, &[&str]); 19] = [
     ("random", &[]),
     ("format", &[]),
     ("policy", &[]),
     ("segment", &["format", "policy"]),
+    ("hdf5-filter", &["format", "segment"]),
     ("store", &["format", "random"]),
     ("catalog", &["format"]),
     ("repository", &["format", "policy", "segment", "store", "catalog"]),
@@ -38,7 +39,7 @@ const MAY_USE: [(&str, &[&str]); 18] = [
             "simulator",
         ],
     ),
-    ("python", &["format", "policy", "store", "catalog", "repository", "transfer", "address", "diffusion"]),
+    ("python", &["format", "policy", "segment", "store", "catalog", "repository", "transfer", "address", "diffusion"]),
     ("abi", &["format", "policy", "segment", "transfer"]),
 ];
 

@@ -7,6 +7,7 @@
 
 use super::candidates::CANDIDATES;
 use super::mode::{Conditions, Mode, Outcome};
+use crate::encoding::Element;
 
 /// What a model predicts of one candidate on one block.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,8 +37,9 @@ impl Likeness {
     }
 }
 
-/// Encodes a sample of the block; returns stored / raw bytes of it.
+/// Encodes a sample of the block.
 pub trait Trials {
+    /// Returns stored / raw bytes of the sample. Its time says nothing: it is short, and the machine may be busy.
     fn share(&mut self, candidate: usize) -> f32;
 
     /// The sample's length as a share of the block.
@@ -52,7 +54,7 @@ const EARNED: f32 = 0.02;
 const EARNED_FOR_ARCHIVES: f32 = 0.4;
 
 /// What a new class may spend at once, in blocks; more than one would double the time of short files.
-const FIRST_CREDIT_BLOCKS: f32 = 0.5;
+const FIRST_CREDIT_BLOCKS: f32 = 0.4;
 /// Credit that is kept at most, in blocks.
 const MAX_CREDIT_BLOCKS: f32 = 2.0;
 
@@ -68,24 +70,43 @@ const FORGOTTEN_AFTER_BLOCKS: u32 = 512;
 #[derive(Clone, Debug)]
 struct Class {
     likeness: Likeness,
-    /// By candidate: base-2 logarithm of what a trial gave / what was predicted.
+    /// By candidate, where one was tried or chosen: base-2 logarithm of what it gave / what was predicted.
     tried: [Option<f32>; CANDIDATES.len()],
     /// The same of whole blocks / what was expected of them.
     bias: f32,
     /// Nanoseconds for each byte of a block.
     credit_ns: f32,
     blocks: u32,
+    blocks_since_look: u32,
     last_met: u64,
 }
 
 impl Class {
     fn new(likeness: Likeness) -> Self {
-        Class { likeness, tried: [None; CANDIDATES.len()], bias: 0.0, credit_ns: f32::NAN, blocks: 0, last_met: 0 }
+        Class {
+            likeness,
+            tried: [None; CANDIDATES.len()],
+            bias: 0.0,
+            credit_ns: 0.0,
+            blocks: 0,
+            blocks_since_look: 0,
+            last_met: 0,
+        }
     }
 
     fn log_share(&self, candidate: usize, prediction: &Prediction) -> f32 {
         let correction = self.tried[candidate].map_or(0.0, |tried| tried + self.bias);
         (prediction.log_share + correction).min(0.0)
+    }
+
+    /// Returns what is expected of a candidate, its share moved by so many deviations where it was not tried.
+    fn outcome(&self, candidate: usize, prediction: &Prediction, deviations: f32) -> Outcome {
+        let log_share = match self.tried[candidate] {
+            Some(_) => self.log_share(candidate, prediction),
+            None => (prediction.log_share + deviations * prediction.deviation).min(0.0),
+        };
+        let Prediction { encode_ns, decode_ns, .. } = *prediction;
+        Outcome { share: log_share.exp2(), encode_ns, decode_ns }
     }
 }
 
@@ -98,46 +119,110 @@ pub struct Chosen {
     likeness: Likeness,
 }
 
+/// What is seen of a block at the first look, which costs little.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Glance {
+    pub mode: Mode,
+    pub record_length: u32,
+    pub element: Element,
+    pub is_known: bool,
+    /// Base-2 logarithm of the probe's.
+    pub log_collisions: f32,
+}
+
+impl Glance {
+    fn is_like(&self, other: &Glance) -> bool {
+        let is_near = (self.log_collisions - other.log_collisions).abs() < NEAR_COLLISIONS;
+        let same = |of: &Glance| (of.mode, of.record_length, of.element, of.is_known);
+        same(self) == same(other) && is_near
+    }
+}
+
+const NEAR_COLLISIONS: f32 = 0.2;
+
+/// A choice that serves for blocks which look the same at a glance.
+#[derive(Clone, Copy, Debug)]
+struct Recent {
+    glance: Glance,
+    chosen: Chosen,
+    /// For how many blocks more.
+    left: u32,
+}
+
+const MAX_RECENT: usize = 8;
+/// A class is known after so many blocks, and then looked at closely once in so many.
+const KNOWN_AFTER_BLOCKS: u32 = 2;
+const CLOSE_LOOK_EVERY: u32 = 16;
+/// What is so far from what was expected is no longer like it (base-2 logarithm).
+const UNEXPECTED: f32 = 0.25;
+
 /// What is known of the classes met so far.
 #[derive(Clone, Debug, Default)]
 pub struct Choices {
     classes: Vec<Class>,
+    recent: Vec<Recent>,
     blocks: u64,
 }
 
+/// What is to be least, and under which conditions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Goal {
+    pub mode: Mode,
+    pub conditions: Conditions,
+}
+
 impl Choices {
+    /// Returns what was chosen lately for blocks like this one, without a closer look.
+    pub fn recall(&mut self, glance: &Glance) -> Option<Chosen> {
+        let recent = self.recent.iter_mut().find(|recent| recent.left > 0 && recent.glance.is_like(glance))?;
+        recent.left -= 1;
+        Some(recent.chosen)
+    }
+
     /// Chooses for one block. Trials are asked for where the model is unsure and there is credit for them.
     pub fn choose(
         &mut self,
-        likeness: Likeness,
+        (glance, likeness): (Glance, Likeness),
         predictions: &Predictions,
-        (mode, conditions): (Mode, &Conditions),
+        goal: &Goal,
         trials: &mut impl Trials,
     ) -> Chosen {
         self.blocks += 1;
         let met = self.blocks;
         let class = self.class(likeness);
         class.last_met = met;
-        let cost = |candidate: usize, log_share: f32| {
-            let prediction = predictions[candidate].as_ref()?;
-            Some(cost_of(prediction, log_share, mode, conditions))
-        };
-        class.earn(best(class, predictions, &cost), predictions, mode);
-        while let Some(candidate) = class.worth_a_trial(predictions, &cost, trials.sampled()) {
+        let weighed = Weighed { predictions, goal };
+        class.earn(&weighed);
+        while let Some(candidate) = weighed.worth_a_trial(class, trials.sampled()) {
             class.try_it(candidate, predictions, trials);
         }
-        let candidate = best(class, predictions, &cost);
+        let candidate = weighed.best(class);
         let log_share = predictions[candidate].map_or(0.0, |prediction| class.log_share(candidate, &prediction));
-        Chosen { candidate, log_share, likeness }
+        let chosen = Chosen { candidate, log_share, likeness };
+        let is_known = class.blocks >= KNOWN_AFTER_BLOCKS;
+        self.remember(glance, chosen, if is_known { CLOSE_LOOK_EVERY - 1 } else { 0 });
+        chosen
+    }
+
+    fn remember(&mut self, glance: Glance, chosen: Chosen, left: u32) {
+        self.recent.retain(|recent| !recent.glance.is_like(&glance));
+        if self.recent.len() == MAX_RECENT {
+            self.recent.remove(0);
+        }
+        self.recent.push(Recent { glance, chosen, left });
     }
 
     /// Learns what a choice gave: stored / raw bytes of the whole block.
     pub fn learn(&mut self, chosen: &Chosen, share: f32) {
-        let Some(class) = self.classes.iter_mut().find(|class| class.likeness == chosen.likeness) else { return };
         let error = share.max(1e-6).log2() - chosen.log_share;
+        if error.abs() > UNEXPECTED {
+            self.recent.retain(|recent| recent.chosen != *chosen);
+        }
+        let Some(class) = self.classes.iter_mut().find(|class| class.likeness == chosen.likeness) else { return };
+        class.blocks_since_look += 1;
         match &mut class.tried[chosen.candidate] {
             Some(_) => class.bias += FOLLOWING * error,
-            None => class.tried[chosen.candidate] = Some(error - class.bias),
+            none => *none = Some(error - class.bias),
         }
     }
 
@@ -156,57 +241,65 @@ impl Choices {
     }
 }
 
-/// Returns the candidate of the least cost.
-fn best(class: &Class, predictions: &Predictions, cost: &impl Fn(usize, f32) -> Option<f32>) -> usize {
-    let expected = |candidate: usize| {
-        let prediction = predictions[candidate].as_ref()?;
-        Some((candidate, cost(candidate, class.log_share(candidate, prediction))?))
-    };
-    let all = (0..CANDIDATES.len()).filter_map(expected);
-    all.min_by(|one, other| one.1.total_cmp(&other.1)).map_or(0, |(candidate, _)| candidate)
+/// A block's predictions, weighed by a goal.
+struct Weighed<'a> {
+    predictions: &'a Predictions,
+    goal: &'a Goal,
 }
 
-impl Class {
-    fn earn(&mut self, best: usize, predictions: &Predictions, mode: Mode) {
-        let Some(prediction) = predictions[best] else { return };
-        let share = if mode == Mode::Archival { EARNED_FOR_ARCHIVES } else { EARNED };
-        if self.credit_ns.is_nan() {
-            self.credit_ns = FIRST_CREDIT_BLOCKS * prediction.encode_ns;
-        }
-        let most = MAX_CREDIT_BLOCKS * prediction.encode_ns;
-        self.credit_ns = (self.credit_ns + share * prediction.encode_ns).min(most);
-        self.blocks += 1;
-        if self.blocks.is_multiple_of(FORGOTTEN_AFTER_BLOCKS) {
-            self.tried = [None; CANDIDATES.len()];
-        }
+impl Weighed<'_> {
+    fn cost(&self, class: &Class, candidate: usize, deviations: f32) -> Option<f32> {
+        let outcome = class.outcome(candidate, self.predictions[candidate].as_ref()?, deviations);
+        Some(self.goal.mode.cost(&outcome, &self.goal.conditions))
+    }
+
+    /// Returns the candidate of the least expected cost among those that pass.
+    fn least(&self, class: &Class, passes: impl Fn(usize) -> bool) -> Option<(usize, f32)> {
+        let all = (0..CANDIDATES.len()).filter(|candidate| passes(*candidate));
+        let costs = all.filter_map(|candidate| Some((candidate, self.cost(class, candidate, 0.0)?)));
+        costs.min_by(|one, other| one.1.total_cmp(&other.1))
+    }
+
+    fn best(&self, class: &Class) -> usize {
+        self.least(class, |_| true).map_or(0, |(candidate, _)| candidate)
     }
 
     /// Returns what is untried, on which the choice hangs, and can be paid for: the most promising one.
-    fn worth_a_trial(
-        &self,
-        predictions: &Predictions,
-        cost: &impl Fn(usize, f32) -> Option<f32>,
-        sampled: f32,
-    ) -> Option<usize> {
-        let best = best(self, predictions, cost);
-        let expected = |candidate: usize| cost(candidate, self.log_share(candidate, predictions[candidate].as_ref()?));
-        let rivals = (0..CANDIDATES.len()).filter(|candidate| *candidate != best);
-        let of_best = expected(best)?;
-        let of_second = rivals.filter_map(expected).min_by(f32::total_cmp)?;
+    fn worth_a_trial(&self, class: &Class, sampled: f32) -> Option<usize> {
+        let (best, of_best) = self.least(class, |_| true)?;
+        let (_, of_second) = self.least(class, |candidate| candidate != best)?;
         let promise = |candidate: usize| {
-            let prediction = predictions[candidate].as_ref()?;
-            let is_open = self.tried[candidate].is_none() && prediction.deviation > 0.0;
-            let is_paid = prediction.encode_ns * sampled <= self.credit_ns;
-            let at =
-                |deviations: f32| cost(candidate, (prediction.log_share + deviations * prediction.deviation).min(0.0));
+            let prediction = self.predictions[candidate].as_ref()?;
+            let is_open = class.tried[candidate].is_none() && prediction.deviation > 0.0;
+            let is_paid = prediction.encode_ns * sampled <= class.credit_ns;
+            let at_best = self.cost(class, candidate, -1.0)?;
             let hangs_on_it = match candidate == best {
-                true => of_second < at(1.0)? * WORTH_A_TRIAL,
-                false => at(-1.0)? < of_best * WORTH_A_TRIAL,
+                true => of_second < self.cost(class, candidate, 1.0)? * WORTH_A_TRIAL,
+                false => at_best < of_best * WORTH_A_TRIAL,
             };
-            (is_open && is_paid && hangs_on_it).then_some((candidate, at(-1.0)?))
+            (is_open && is_paid && hangs_on_it).then_some((candidate, at_best))
         };
         let promising = (0..CANDIDATES.len()).filter_map(promise);
         Some(promising.min_by(|one, other| one.1.total_cmp(&other.1))?.0)
+    }
+}
+
+impl Class {
+    /// Earns what the blocks since the last look are worth.
+    fn earn(&mut self, weighed: &Weighed) {
+        let Some(prediction) = weighed.predictions[weighed.best(self)] else { return };
+        let share = if weighed.goal.mode == Mode::Archival { EARNED_FOR_ARCHIVES } else { EARNED };
+        let blocks = std::mem::take(&mut self.blocks_since_look).max(1);
+        if self.blocks == 0 {
+            self.credit_ns = FIRST_CREDIT_BLOCKS * prediction.encode_ns;
+        }
+        let most = MAX_CREDIT_BLOCKS * prediction.encode_ns;
+        self.credit_ns = (self.credit_ns + share * prediction.encode_ns * blocks as f32).min(most);
+        self.blocks += blocks;
+        if self.blocks >= FORGOTTEN_AFTER_BLOCKS {
+            self.tried = [None; CANDIDATES.len()];
+            self.blocks = KNOWN_AFTER_BLOCKS;
+        }
     }
 
     fn try_it(&mut self, candidate: usize, predictions: &Predictions, trials: &mut impl Trials) {
@@ -217,16 +310,14 @@ impl Class {
     }
 }
 
-fn cost_of(prediction: &Prediction, log_share: f32, mode: Mode, conditions: &Conditions) -> f32 {
-    let outcome = Outcome { share: log_share.exp2(), encode_ns: prediction.encode_ns, decode_ns: prediction.decode_ns };
-    mode.cost(&outcome, conditions)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const LIKENESS: Likeness = Likeness { same: [8, 3, 0], near: [4.0, 1.0, 2.0, 3.0] };
+    const GLANCE: Glance =
+        Glance { mode: Mode::Balanced, record_length: 8, element: Element::U64, is_known: false, log_collisions: 1.0 };
+    const GOAL: Goal = Goal { mode: Mode::Balanced, conditions: Conditions { bytes_per_second: 500e6, cores: 1.0 } };
     const PLAIN: usize = 3;
     const SHUFFLED: usize = 6;
 
@@ -255,7 +346,7 @@ mod tests {
     }
 
     fn choose(choices: &mut Choices, predictions: &Predictions, block: &mut Block) -> Chosen {
-        choices.choose(LIKENESS, predictions, (Mode::Balanced, &Conditions::default()), block)
+        choices.choose((GLANCE, LIKENESS), predictions, &GOAL, block)
     }
 
     #[test]
@@ -311,8 +402,27 @@ mod tests {
             let likeness = Likeness { same: [number, 0, 0], ..LIKENESS };
             let predictions = predicted((-1.0, 0.0), (-0.5, 0.0));
             let mut block = Block(&|_| 0.5, Vec::new());
-            choices.choose(likeness, &predictions, (Mode::Energy, &Conditions::default()), &mut block);
+            choices.choose((GLANCE, likeness), &predictions, &GOAL, &mut block);
         }
         assert_eq!(choices.classes.len(), MAX_CLASSES);
+    }
+
+    #[test]
+    fn known_blocks_are_recalled_until_one_is_unexpected_or_a_closer_look_is_due() {
+        let mut choices = Choices::default();
+        let predictions = predicted((-1.0, 0.01), (-1.5, 0.01));
+        let mut looks = 0;
+        for _ in 0..400 {
+            let chosen = choices.recall(&GLANCE).unwrap_or_else(|| {
+                looks += 1;
+                choose(&mut choices, &predictions, &mut Block(&|_| panic!("tried"), Vec::new()))
+            });
+            choices.learn(&chosen, 0.36);
+        }
+        assert!((20..50).contains(&looks), "{looks}");
+        assert_eq!(choices.recall(&Glance { log_collisions: 3.0, ..GLANCE }), None);
+        let chosen = choose(&mut choices, &predictions, &mut Block(&|_| panic!("tried"), Vec::new()));
+        choices.learn(&chosen, 0.9);
+        assert_eq!(choices.recall(&GLANCE), None);
     }
 }

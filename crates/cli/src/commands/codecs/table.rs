@@ -27,20 +27,24 @@ pub fn sampled(results: &Results) -> String {
 
 /// The smallest first.
 fn encodings(results: &Results) -> Vec<String> {
-    let front = pareto_front(&results.candidates);
-    let candidates = results.candidates.iter().enumerate().map(|(number, total)| {
-        let mark = if front.contains(&number) { '*' } else { ' ' };
-        (mark, candidate_name(number), total)
-    });
-    let references = results.references.iter().enumerate();
-    let references = references.map(|(number, total)| ('-', reference_name(number), total));
-    let mut all: Vec<_> = candidates.chain(references).collect();
-    all.sort_unstable_by_key(|(_, _, total)| total.stored_bytes);
     let head = format!("  {:<24}{:>9}{:>14}{:>16}{:>14}", "encoding", "ratio", "compress", "decompress", "energy");
     let units = format!("  {:<24}{:>9}{:>14}{:>16}{:>14}", "", "", "MB/s", "MB/s", "J/GB");
     let legend = "* no other is both smaller and compressed faster; - for comparison, not chosen from".to_owned();
-    let rows = all.iter().map(|(mark, name, total)| encoding(*mark, name, total));
-    [head, units].into_iter().chain(rows).chain([legend]).collect()
+    let candidates = results.candidates.len();
+    let total = |number: usize| match number.checked_sub(candidates) {
+        None => &results.candidates[number],
+        Some(reference) => &results.references[reference],
+    };
+    let numbers = 0..candidates + results.references.len();
+    let mut by_size: Vec<(u64, usize)> = numbers.map(|number| (total(number).stored_bytes, number)).collect();
+    by_size.sort_unstable();
+    let front = pareto_front(&results.candidates);
+    let row = |(_, number): (u64, usize)| match number.checked_sub(candidates) {
+        None if front.contains(&number) => encoding('*', &candidate_name(number), total(number)),
+        None => encoding(' ', &candidate_name(number), total(number)),
+        Some(reference) => encoding('-', &reference_name(reference), total(number)),
+    };
+    [head, units].into_iter().chain(by_size.into_iter().map(row)).chain([legend]).collect()
 }
 
 fn encoding(mark: char, name: &str, total: &Total) -> String {

@@ -1,0 +1,68 @@
+//! What happens when a dataset is made: its choice is checked, and what is known of its data noted for the filter.
+
+use std::ffi::{c_int, c_uint};
+use std::ptr::null_mut;
+
+use format::ElementId;
+
+use crate::FILTER;
+use crate::client_data::{COUNT, ClientData};
+use crate::datatype;
+use crate::library::{Id, Library};
+
+/// Refuses a choice that this program does not have, and chunks that are too long.
+pub fn check(library: &Library, creation: Id, datatype: Id, space: Id) -> Result<(), String> {
+    let Some((_, data)) = read(library, creation) else { return Ok(()) };
+    data.codec()?;
+    match chunk_bytes(library, datatype, space) {
+        Some(bytes) if bytes > segment::MAX_BLOCK_BYTES as u64 => Err(too_long(bytes)),
+        _ => Ok(()),
+    }
+}
+
+pub fn too_long(bytes: u64) -> String {
+    format!("a chunk of {bytes} bytes is longer than {}: make the dataset's chunks smaller", segment::MAX_BLOCK_BYTES)
+}
+
+/// Completes the client data. Behind another filter nothing is known of the bytes that come.
+pub fn describe(library: &Library, creation: Id, datatype: Id, space: Id) -> Result<(), String> {
+    let Some((flags, data)) = read(library, creation) else { return Ok(()) };
+    let Some(modify_filter) = library.modify_filter() else { return Ok(()) };
+    let complete = if is_first(library, creation) {
+        let (element, record_length) = datatype::describe(library, datatype).unwrap_or((ElementId::U8, 0));
+        let chunk_bytes = chunk_bytes(library, datatype, space).unwrap_or(0) as u32;
+        data.of_dataset(element, record_length, chunk_bytes)
+    } else {
+        data.of_dataset(ElementId::U8, 0, 0)
+    };
+    // SAFETY: there are as many values as is said.
+    match unsafe { modify_filter(creation, FILTER, flags, COUNT, complete.values().as_ptr()) } {
+        0.. => Ok(()),
+        _ => Err("its client data cannot be set".to_owned()),
+    }
+}
+
+/// Returns the filter's flags and client data.
+fn read(library: &Library, creation: Id) -> Option<(c_uint, ClientData)> {
+    let get_filter = library.get_filter()?;
+    let (mut flags, mut values, mut count) = (0, [0; COUNT], COUNT);
+    // SAFETY: there is room for as many values as is said, and for no name.
+    let status =
+        unsafe { get_filter(creation, FILTER, &mut flags, &mut count, values.as_mut_ptr(), 0, null_mut(), null_mut()) };
+    (status >= 0).then(|| (flags, ClientData::read(&values[..count.min(COUNT)])))
+}
+
+fn is_first(library: &Library, creation: Id) -> bool {
+    let Some(get_numbered_filter) = library.get_numbered_filter() else { return false };
+    let (mut flags, mut count) = (0, 0);
+    // SAFETY: there is room for no values and no name.
+    let first: c_int =
+        unsafe { get_numbered_filter(creation, 0, &mut flags, &mut count, null_mut(), 0, null_mut(), null_mut()) };
+    first == FILTER
+}
+
+fn chunk_bytes(library: &Library, datatype: Id, space: Id) -> Option<u64> {
+    // SAFETY: HDF5 passes ids that are valid while its call lasts.
+    let (points, size) = unsafe { (library.points()?(space), library.type_size()?(datatype)) };
+    u64::try_from(points).ok()?.checked_mul(size as u64)
+}

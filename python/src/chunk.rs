@@ -1,0 +1,49 @@
+//! Chunks of arrays, for codecs of Zarr and numcodecs.
+
+use format::{CodecChoice, ElementId};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::error::{numbered, of_path};
+
+/// `element` is a type as docs/format.md lists them, such as f64.
+#[pyfunction]
+pub fn encode_chunk<'py>(
+    py: Python<'py>,
+    raw: &[u8],
+    element: &str,
+    record_length: u32,
+    codec: &str,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let (choice, element) = (choice(codec)?, element_id(element)?);
+    if raw.len() > segment::MAX_BLOCK_BYTES {
+        let (bytes, limit) = (raw.len(), segment::MAX_BLOCK_BYTES);
+        let why = format!("a chunk of {bytes} bytes is longer than {limit}: make the array's chunks smaller");
+        return Err(PyValueError::new_err(why));
+    }
+    Ok(PyBytes::new(py, &py.detach(|| segment::encode_chunk(raw, element, record_length, choice))))
+}
+
+/// An error where there are more than `max_bytes`.
+#[pyfunction]
+pub fn decode_chunk<'py>(py: Python<'py>, chunk: &[u8], max_bytes: usize) -> PyResult<Bound<'py, PyBytes>> {
+    let raw = py.detach(|| segment::decode_chunk(chunk, max_bytes)).map_err(|error| numbered(libc::EIO, &error))?;
+    Ok(PyBytes::new(py, &raw))
+}
+
+/// Refuses a codec's name that this program does not have.
+#[pyfunction]
+pub fn check_codec(codec: &str) -> PyResult<()> {
+    choice(codec).map(drop)
+}
+
+fn choice(codec: &str) -> PyResult<CodecChoice> {
+    codec.parse().map_err(of_path)
+}
+
+fn element_id(name: &str) -> PyResult<ElementId> {
+    let is_named = |element: &ElementId| format!("{element:?}").eq_ignore_ascii_case(name);
+    let element = ElementId::ALL.into_iter().find(is_named);
+    element.ok_or_else(|| PyValueError::new_err(format!("{name:?} is no element type: see docs/format.md, blocks")))
+}

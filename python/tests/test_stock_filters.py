@@ -1,0 +1,67 @@
+"""Datasets that need no plugin: each chunk with the best of HDF5's own filters. SPDX-License-Identifier: Apache-2.0"""
+
+import os
+import subprocess
+
+import h5py
+import numpy
+import pytest
+from arrays import DTYPES, SHAPES, bits, same, smooth
+
+from thalweg.hdf5 import create_dataset
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_reader_finds_the_same_bits(dtype, tmp_path):
+    with h5py.File(tmp_path / "stock.h5", "w") as stock, h5py.File(tmp_path / "plain.h5", "w") as plain:
+        for number, (shape, chunks) in enumerate(SHAPES):
+            chunks = tuple(map(min, chunks, shape))
+            for make in (smooth,) if dtype == "?" else (smooth, bits):
+                array, name = make(shape, dtype), f"{number}{make.__name__}"
+                plain[name] = array
+                create_dataset(stock, name, array, chunks=chunks)
+    with h5py.File(tmp_path / "stock.h5") as stock, h5py.File(tmp_path / "plain.h5") as plain:
+        assert all(same(stock[name][...], plain[name][...]) for name in plain)
+    without_plugins = {key: value for key, value in os.environ.items() if key != "HDF5_PLUGIN_PATH"}
+    assert subprocess.run(["h5dump", tmp_path / "stock.h5"], env=without_plugins, capture_output=True).returncode == 0
+
+
+def masks(dataset):
+    return [dataset.id.get_chunk_info(number).filter_mask for number in range(dataset.id.get_num_chunks())]
+
+
+def test_each_chunk_has_the_filters_that_pay(tmp_path):
+    random = numpy.random.default_rng(1)
+    noise = numpy.frombuffer(random.bytes(80_000), "<f8")
+    # Whole values come again, and their planes are noise.
+    repeated = random.choice(noise[:200], 10_000)
+    even = numpy.arange(10_000.0)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        dataset = create_dataset(file, "a", numpy.concatenate([noise, repeated, even]), chunks=(10_000,))
+        assert masks(dataset) == [0b11, 0b01, 0b00]
+        assert dataset.id.get_chunk_info(0).size == 80_000
+        usual = file.create_dataset(
+            "b", data=dataset[...], chunks=(10_000,), shuffle=True, compression="gzip", compression_opts=6
+        )
+        file.flush()
+        assert dataset.id.get_storage_size() < usual.id.get_storage_size()
+
+
+def test_what_lies_beyond_the_edge_is_the_fill_value(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        dataset = create_dataset(file, "a", numpy.ones(7), chunks=(5,), maxshape=(None,), fillvalue=-3.0)
+        dataset.resize((10,))
+        file.flush()
+    with h5py.File(tmp_path / "a.h5", "a") as file:
+        assert file["a"][...].tolist() == [1] * 7 + [-3] * 3
+        # Written by whoever does not know how the chunks came here.
+        file["a"][0:2] = 9
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert file["a"][...].tolist() == [9, 9] + [1] * 5 + [-3] * 3
+
+
+def test_what_has_no_fixed_length_is_refused(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        with pytest.raises(TypeError, match="no fixed length"):
+            create_dataset(file, "a", numpy.array(["a", "bc"], object))
+        assert create_dataset(file, "empty", numpy.zeros((0, 3))).shape == (0, 3)

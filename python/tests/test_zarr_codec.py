@@ -1,0 +1,69 @@
+"""The codec of Zarr's format 3. SPDX-License-Identifier: Apache-2.0"""
+
+import json
+
+import numpy
+import pytest
+import zarr
+from arrays import NUMBERS, SHAPES, bits, same, smooth
+
+from thalweg.zarr import ThalwegCodec
+
+
+def stored(path, array, chunks, codec="auto", **options):
+    made = zarr.create_array(
+        path, shape=array.shape, dtype=array.dtype, chunks=chunks, compressors=ThalwegCodec(codec), **options
+    )
+    made[...] = array
+    return made
+
+
+@pytest.mark.parametrize("dtype", [*NUMBERS, "<c8", ">c16"])
+def test_arrays_of_every_type_come_back_bit_for_bit(dtype, tmp_path):
+    for number, (shape, chunks) in enumerate(SHAPES):
+        for make in (smooth,) if dtype == "?" else (smooth, bits):
+            array = make(shape, dtype)
+            path = tmp_path / f"{number}{make.__name__}"
+            stored(path, array, chunks)
+            # Zarr's data type has no order of bytes: where the codecs say big, little comes back.
+            assert same(zarr.open_array(path)[...].astype(array.dtype), array)
+
+
+def test_metadata_name_the_codec_and_nothing_of_the_dtype(tmp_path):
+    stored(tmp_path / "a", smooth((10, 10), "<f8"), (5, 5), "zstd:5")
+    codecs = json.loads((tmp_path / "a/zarr.json").read_text())["codecs"]
+    assert codecs[-1] == {"name": "thalweg", "configuration": {"codec": "zstd:5"}}
+    assert zarr.open_array(tmp_path / "a").compressors == (ThalwegCodec("zstd:5"),)
+    assert ThalwegCodec.from_dict({"name": "thalweg"}) == ThalwegCodec("auto")
+
+
+def test_chunks_know_their_elements(tmp_path):
+    array = numpy.random.default_rng(1).normal(size=1000)
+    stored(tmp_path / "a", array, (1000,), "none")
+    chunk = (tmp_path / "a/c/0").read_bytes()
+    assert chunk[:6] == b"TWGCHK" and chunk[8 + 36] == 11
+    assert chunk[72:] == array.tobytes()
+
+
+def test_shards_and_other_codecs_go_together(tmp_path):
+    array = smooth((64, 64), "<i4")
+    stored(tmp_path / "a", array, (8, 8), shards=(32, 32))
+    assert same(zarr.open_array(tmp_path / "a")[...], array)
+    compressors = [ThalwegCodec("lz4"), zarr.codecs.Crc32cCodec(), zarr.codecs.ZstdCodec()]
+    made = zarr.create_array(tmp_path / "b", data=array, chunks=(8, 8), compressors=compressors)
+    assert same(made[...], array)
+
+
+def test_a_damaged_chunk_is_an_error(tmp_path):
+    stored(tmp_path / "a", smooth((100,), "<f8"), (100,))
+    path = tmp_path / "a/c/0"
+    chunk = path.read_bytes()
+    for damaged in (chunk[:-1], chunk[:20], chunk[:50] + b"?" + chunk[51:], b"nothing of ours"):
+        path.write_bytes(damaged)
+        with pytest.raises(OSError, match="chunk|cut short"):
+            zarr.open_array(tmp_path / "a")[...]
+
+
+def test_a_codec_that_does_not_exist_is_refused():
+    with pytest.raises(ValueError, match="is none of"):
+        ThalwegCodec("auto:fastest")

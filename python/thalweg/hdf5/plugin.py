@@ -1,0 +1,75 @@
+"""The filter plugin: where it lies, how this process gets it, and how datasets ask for it.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from thalweg._thalweg import check_codec
+
+#: Of the numbers for filters that the HDF Group has not registered.
+FILTER = 305
+
+LIBRARY = "libh5z_thalweg.so"
+
+# The first value of the filter's client data, as docs/format.md has it.
+CODECS = {"auto": 0, "none": 16, "lz4": 17, "lz4:fast": 18, "lz4hc": 19, "zstd": 20, "zlib": 21, "gzip": 21, "xz": 22}
+
+
+def plugin_path() -> str:
+    """The folder of the filter plugin: what `HDF5_PLUGIN_PATH` names for other programs."""
+    folders = list(_folders())
+    for folder in folders:
+        if (folder / LIBRARY).exists():
+            return str(folder)
+    tried = ", ".join(map(str, folders))
+    raise FileNotFoundError(
+        f"{LIBRARY} is in none of {tried}: install the wheel of `make package`, or run `make install`"
+    )
+
+
+def _folders() -> Iterator[Path]:
+    """Of this environment, beside the command, as built, and of the system."""
+    yield Path(sys.prefix, "lib/hdf5/plugin")
+    command = shutil.which("thalweg")
+    if command:
+        yield Path(command).resolve().parent.parent / "lib/hdf5/plugin"
+        yield Path(command).resolve().parent / "hdf5/plugin"
+    yield Path("/usr/local/lib/hdf5/plugin")
+    yield Path("/usr/lib/hdf5/plugin")
+
+
+def load_plugin() -> None:
+    """Lets h5py find the filter plugin, in this process."""
+    import h5py
+
+    path = plugin_path().encode()
+    if path not in [h5py.h5pl.get(at) for at in range(h5py.h5pl.size())]:
+        h5py.h5pl.prepend(path)
+
+
+def filter_options(codec: str = "auto") -> dict[str, Any]:
+    """What h5py's `create_dataset` takes to write with the filter; loads the plugin.
+
+    Parameters
+    ----------
+    codec
+        `auto`, or one that `thalweg init --codec` takes, such as `zstd:9`.
+    """
+    check_codec(codec)
+    load_plugin()
+    return {"compression": FILTER, "compression_opts": _client_data(codec)}
+
+
+def _client_data(codec: str) -> tuple[int, ...]:
+    if codec in CODECS:
+        return (CODECS[codec],)
+    name, level = codec.split(":")
+    # A level below zero is the unsigned number with its bits.
+    return CODECS[name], int(level) % (1 << 32)

@@ -1,0 +1,43 @@
+"""A codec of numcodecs, for Zarr's format 2 and everything else that takes one.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numcodecs.abc import Codec
+from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray, ndarray_copy
+
+from thalweg import elements
+from thalweg._thalweg import MAX_CHUNK_BYTES, check_codec, decode_chunk, encode_chunk
+
+
+class Thalweg(Codec):  # type: ignore[misc]
+    """Stores each chunk as a block of Thalweg, encoded as its content and its dtype suggest.
+
+    Parameters
+    ----------
+    codec
+        `auto`, or one that `thalweg init --codec` takes, such as `zstd:9`.
+    """
+
+    codec_id = "thalweg"
+
+    def __init__(self, codec: str = "auto") -> None:
+        check_codec(codec)
+        self.codec = codec
+
+    def encode(self, buf: Any) -> bytes:
+        element, record_length = elements.of_dtype(ensure_ndarray(buf).dtype)
+        raw = ensure_contiguous_ndarray(buf, max_buffer_size=MAX_CHUNK_BYTES)
+        return encode_chunk(raw.tobytes(), element, record_length, self.codec)
+
+    def decode(self, buf: Any, out: Any = None) -> Any:
+        expected = None if out is None else ensure_contiguous_ndarray(out).nbytes
+        chunk = ensure_contiguous_ndarray(buf).tobytes()
+        raw = decode_chunk(chunk, MAX_CHUNK_BYTES if expected is None else expected)
+        if expected is not None and len(raw) != expected:
+            raise ValueError(f"the chunk has {len(raw)} bytes, and {expected} are expected")
+        return ndarray_copy(raw, out)
