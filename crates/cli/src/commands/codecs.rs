@@ -37,7 +37,7 @@ pub struct Arguments {
     /// What mode `performance` sends over, in a second: 512K, 100M or 1.5G (KiB, MiB, GiB); may be given several times
     #[arg(long, value_name = "RATE", default_value = "100M", value_parser = link)]
     link: Vec<u64>,
-    /// Draw ratios, speeds and choices; may be given several times
+    /// Draw ratios, speeds and choices, those for the first link; may be given several times
     #[arg(long, value_name = "FILE.svg|FILE.png", value_parser = picture::parser())]
     plot: Vec<Picture>,
 }
@@ -137,8 +137,16 @@ fn draw(pictures: &[Picture], data: &[PathBuf], results: &Results) -> anyhow::Re
         subtitle: &table::sampled(results),
         candidates: &results.candidates,
         references: &results.references,
-        modes: &results.modes,
+        modes: &drawn_modes(results),
     };
     let page = laboratory::figure(&drawn);
     pictures.iter().try_for_each(|picture| picture.write(&page))
+}
+
+/// Of `performance` over several links the first one's: a figure has room for a mode's colour once.
+fn drawn_modes(results: &Results) -> Vec<ModeComparison> {
+    let repeated =
+        |number: usize| results.modes[..number].iter().any(|before| before.mode == results.modes[number].mode);
+    let numbers = (0..results.modes.len()).filter(|number| !repeated(*number));
+    numbers.map(|number| results.modes[number].clone()).collect()
 }
