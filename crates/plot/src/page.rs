@@ -1,6 +1,6 @@
 //! A page, and the shapes on it: later ones cover earlier ones. Lengths are points; y grows downwards.
 
-use crate::{png, svg};
+use crate::{font, png, svg};
 
 pub type Point = (f64, f64);
 
@@ -80,6 +80,6 @@ impl Page {
     pub fn key(&mut self, (x, y): Point, colour: Colour, text: &str) -> f64 {
         self.rectangle(colour, (x, y - 9.0), 14.0, 9.0);
         self.text((x + 19.0, y), Anchor::Start, Colour(0x333333), text);
-        36.0 + 6.4 * text.chars().count() as f64
+        36.0 + font::width(text, 12.0)
     }
 }
