@@ -283,10 +283,12 @@ def change(fields):
         fields.path()
     elif kind == 3:
         fields.bool()
-    else:
-        assert kind == 6
+    elif kind == 6:
         fields.u64(), fields.list(fields.u64)
-    return "write make link remove rename attributes forget".split()[kind]
+    else:
+        assert kind == 7
+        fields.u64(), fields.u64(), root(fields)
+    return "write make link remove rename attributes forget manifest".split()[kind]
 
 
 def journal(data):

@@ -26,6 +26,20 @@ static int find_displacement(struct open_file *file, MPI_Offset *displacement) {
     return failed;
 }
 
+/* MPI does not say whether a datatype is committed, but packs none of one that is not. */
+static int check_committed(const struct open_file *file, MPI_Datatype type, const char *what) {
+    char nothing = 0;
+    int place = 0;
+    if (type == MPI_DATATYPE_NULL) return MPI_SUCCESS;
+    if (!PMPI_Pack(&nothing, 0, type, &nothing, sizeof nothing, &place, file->comm)) return MPI_SUCCESS;
+    return fail(MPI_ERR_TYPE, "the view's %s is not committed", what);
+}
+
+static int check_types_committed(const struct open_file *file, MPI_Datatype etype, MPI_Datatype filetype) {
+    int failed = check_committed(file, etype, "etype");
+    return failed ? failed : check_committed(file, filetype, "filetype");
+}
+
 int door_File_set_view(MPI_File handle, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
                        const char *data_representation, MPI_Info info) {
     struct open_file *file = find_file(handle);
@@ -33,7 +47,8 @@ int door_File_set_view(MPI_File handle, MPI_Offset displacement, MPI_Datatype et
     struct view view;
     int failed = find_displacement(file, &displacement);
     if (failed) return raise_on(handle, failed);
-    int mine = make_view(&view, displacement, etype, filetype, data_representation, may_write(file));
+    int mine = check_types_committed(file, etype, filetype);
+    if (!mine) mine = make_view(&view, displacement, etype, filetype, data_representation, may_write(file));
     failed = agree(file->comm, mine ? mine : merge_hints(file->info, info));
     if (failed) {
         if (!mine) free_view(&view);

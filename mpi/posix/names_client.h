@@ -10,10 +10,13 @@
 
 #define NAMES_CLIENT_SYMBOL "thalweg_names_client"
 
-/* Names are what stands after SD:. Both return 0 or an errno. */
+/* Names are what stands after SD:. All return 0 or an errno. */
 struct names_client {
     int (*size)(const char *name, uint64_t *bytes);
     int (*remove)(const char *name);
+    int (*set_size)(const char *name, uint64_t bytes);
+    /* Stores in *descriptor one that gives the file's content, as a pipe does: it cannot seek. */
+    int (*open_content)(const char *name, int *descriptor);
 };
 
 #endif

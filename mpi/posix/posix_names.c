@@ -1,5 +1,6 @@
-/* posix_names.c — libthalweg_posix.so, which `thalweg run --posix-names` preloads: stat, access and unlink answer for names
- * that begin with SD:, for programs that look for a file before MPI_File_open, and pass all others on untouched.
+/* posix_names.c — libthalweg_posix.so, which `thalweg run --posix-names` preloads: stat, access, unlink, truncate, and open
+ * for reading, answer for names that begin with SD:, for programs that look at a file before MPI_File_open (PnetCDF
+ * reads its first bytes), and pass all others on untouched.
  *
  * A file of the store is a regular file of this process's user with mode 0644. The client is loaded with the first
  * SD: name; it has threads, which a fork does not copy: a child that does not exec gets EIO.
@@ -14,6 +15,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -102,6 +104,26 @@ static int unlinkat_ours(const char *name, int flags) {
     return flags & AT_REMOVEDIR ? answer(ENOTDIR, errno) : unlink_ours(name);
 }
 
+static int truncate_ours(const char *name, off_t bytes) {
+    int before = errno;
+    if (bytes < 0) return answer(EINVAL, before);
+    const struct names_client *loaded = loaded_client();
+    return answer(loaded ? loaded->set_size(name + strlen(PREFIX), (uint64_t)bytes) : EIO, before);
+}
+
+/* What is written goes through MPI-IO alone. */
+static int open_ours(const char *name, int flags) {
+    int before = errno, descriptor = -1;
+    if ((flags & O_ACCMODE) != O_RDONLY || flags & (O_CREAT | O_TRUNC)) return answer(EROFS, before);
+    if (flags & O_DIRECTORY) return answer(ENOTDIR, before);
+    const struct names_client *loaded = loaded_client();
+    if (answer(loaded ? loaded->open_content(name + strlen(PREFIX), &descriptor) : EIO, before)) return -1;
+    if (!(flags & O_CLOEXEC)) fcntl(descriptor, F_SETFD, 0);
+    if (flags & O_NONBLOCK) fcntl(descriptor, F_SETFL, O_NONBLOCK);
+    errno = before;
+    return descriptor;
+}
+
 /* The function that the program would have called without this library. */
 static void *next_function(const char *name) {
     void *found = dlsym(RTLD_NEXT, name);
@@ -158,3 +180,21 @@ ANSWER(faccessat, (int folder, const char *name, int mode, int flags), (folder, 
 ANSWER(unlink, (const char *name), (name), unlink_ours(name))
 ANSWER(remove, (const char *name), (name), unlink_ours(name))
 ANSWER(unlinkat, (int folder, const char *name, int flags), (folder, name, flags), unlinkat_ours(name, flags))
+ANSWER(truncate, (const char *name, off_t bytes), (name, bytes), truncate_ours(name, bytes))
+ANSWER(truncate64, (const char *name, off64_t bytes), (name, bytes), truncate_ours(name, bytes))
+
+#define ANSWER_OPEN(function) \
+    EXPORTED int function(const char *name, int flags, ...) { \
+        if (is_ours(name)) return open_ours(name, flags); \
+        static int (*_Atomic cached)(const char *, int, ...); \
+        int (*next)(const char *, int, ...) = cached; \
+        if (!next) cached = next = (int (*)(const char *, int, ...))next_function(#function); \
+        va_list rest; \
+        va_start(rest, flags); \
+        mode_t mode = flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE ? va_arg(rest, mode_t) : 0; \
+        va_end(rest); \
+        return next ? next(name, flags, mode) : no_such_function(); \
+    }
+
+ANSWER_OPEN(open)
+ANSWER_OPEN(open64)

@@ -62,6 +62,7 @@ static int path_of(const char *name, char *path, size_t capacity) {
     const char *folder = getenv("THALWEG_STAND_IN_DIR");
     if (!folder) return fail(THALWEG_CONFIGURATION, "THALWEG_STAND_IN_DIR is not set");
     if (!strchr(name, '/')) return fail(THALWEG_REFUSED, "a name needs a /");
+    if (name[strlen(name) - 1] == '/') return fail(THALWEG_REFUSED, "a name that ends with `/` is no file's");
     int length = snprintf(path, capacity, "%s/%s", folder, name);
     if (length >= (int)capacity) return fail(THALWEG_REFUSED, "the name is too long");
     for (char *at = path + strlen(folder) + 1; *at; at++)

@@ -23,9 +23,9 @@ class Far:
         self.node = self.store.start_node()
         self.link = Link(scene, self.node.address)
 
-    def near_node(self, listen="127.0.0.1:0", upstream=None):
+    def near_node(self, listen="127.0.0.1:0", upstream=None, **settings):
         options = ["--upstream", f"thalweg://{upstream or self.link.address}"]
-        return Node(self.scene, self.scene.folder / "near", options, listen=listen)
+        return Node(self.scene, self.scene.folder / "near", options, listen=listen, **settings)
 
 
 @test(each=[(mpi, reduce) for mpi in MPIS for reduce in ("node", "client")], seconds=120)
@@ -127,6 +127,63 @@ def a_command_through_a_near_node_waits_for_a_far_one_that_is_away(scene):
     scene.wait_for(move)
     check(move.returncode == 0, f"mv ended with {move.returncode}")
     check(set(store.listing()) == set(far.store.listing()) == {"moved"}, "the file was not moved")
+
+
+@test(seconds=180)
+def what_was_synced_is_recovered_at_once_after_a_long_absence_of_the_far_node(scene):
+    far = Far(scene)
+    near = far.near_node(upstream=far.node.address, variables={"THALWEG_TIMEOUT_S": "8"})
+    steps = Steps(scene, MPIS[0], "steps", 40, pause_ms=100)
+    job = scene.start(far.store.run_command(steps.command, [near]))
+    scene.until(lambda: steps.journal().synced >= 2, "a sync")
+    processes.kill(far.node.process.pid)
+    far.node.process.wait()
+    scene.wait_for(job)
+    check(job.returncode != 0, "the job did not notice that the far node was away")
+    store, journal = far.store.through(near), steps.journal()
+    # Longer than the near node's lease at the far store.
+    time.sleep(36)
+    far.node = Node(scene, far.store.folder, listen=far.node.address)
+    # For two seconds after its last attempt a near node does not ask a far one again that was away for so long.
+    time.sleep(3)
+    store.command("recover", store.at("steps"))
+    steps.check_content(far.store.get("steps", "fetched"), journal.synced, journal.started)
+    check(store.sessions() == [], "a session was left open")
+    far.store.verify()
+
+
+@test(seconds=120)
+def the_end_of_a_container_that_was_never_closed_is_no_damage_to_a_near_node(scene):
+    far, source, log = Far(scene), scene.folder / "source", scene.folder / "far.log"
+    source.write_bytes(scene.dice.randbytes(12 << 20))
+    there = far.store.through(far.node)
+    there.command("put", source, there.at("file"))
+    processes.kill(far.node.process.pid)
+    far.node.process.wait()
+    # Until the killed node's lease ends, its container may still grow.
+    time.sleep(31)
+    with log.open("w") as stderr:
+        far.node = Node(scene, far.store.folder, listen=far.node.address, stderr=stderr)
+    store = far.store.through(far.near_node(upstream=far.node.address))
+    # Piece by piece, so that the near node asks for what follows.
+    for at in range(0, 12 << 20, 1 << 20):
+        piece = store.get("file", f"piece at {at}", "--range", f"{at}:{1 << 20}")
+        check(piece.read_bytes() == source.read_bytes()[at : at + (1 << 20)], f"the bytes at {at} are others")
+    time.sleep(1)
+    check("damaged" not in log.read_text(), log.read_text())
+    far.store.verify()
+
+
+@test
+def a_near_node_that_the_far_one_refuses_says_which_option_is_meant(scene):
+    store = Store(scene)
+    for name in ("secret", "other"):
+        store.command("secret", scene.folder / name)
+    node = store.start_node("--secret-file", scene.folder / "secret")
+    start = ["node", scene.folder / "near", "--listen", "127.0.0.1:0", "--upstream", f"thalweg://{node.address}"]
+    for options in (["--secret-file", scene.folder / "secret"], ["--insecure", "--upstream-secret-file", scene.folder / "other"]):
+        said = store.command(*start, *options, code=1, stderr=-2)
+        check("the far node" in said and "--upstream-secret-file" in said, f"it said {said}")
 
 
 @test

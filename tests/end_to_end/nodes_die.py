@@ -46,6 +46,23 @@ def the_node_of_a_job_dies_at_random_moments(scene, which):
 
 
 @test(each=MPIS, seconds=90)
+def a_node_is_stopped_in_good_order_and_started_again_while_ranks_write(scene, mpi):
+    store = Store(scene)
+    node = store.start_node()
+    steps = Steps(scene, mpi, "steps", STEPS, pause_ms=50, stay_ms=STAY_MS)
+    job = scene.start(store.run_command(steps.command, [node]))
+    scene.until(lambda: steps.journal().opened, "the file's opening")
+    stops = 0
+    while not steps.journal().closed and stops < 3:
+        time.sleep(scene.dice.uniform(0, 0.7))
+        node.stop()
+        stops += 1
+        node = store.start_node(listen=node.address)
+    check(stops > 0, "the job ended before its node was stopped once")
+    checked(scene, store, steps, job)
+
+
+@test(each=MPIS, seconds=90)
 def one_of_two_nodes_dies_and_comes_back(scene, mpi):
     store = Store(scene)
     nodes = [store.start_node(), store.start_node()]

@@ -23,8 +23,8 @@ pub enum Error {
     HeadMoved { path: StorePath, head: Option<VersionId> },
     /// The session's lease expired: nothing it wrote was committed.
     #[error(
-        "session {session} holds no lease any more: its process, or its node, stood still for longer than a lease lasts; \
-         nothing of it is committed from now on; run it again (`thalweg sessions` lists what a job had synced, and \
+        "session {session} holds no lease any more: its process, or its node, stood still or was away for longer than a \
+         lease lasts; nothing of it is committed from now on; run it again (`thalweg sessions` lists what a job had synced, and \
          `recover` makes a version of it)"
     )]
     LeaseLost { session: SessionId },

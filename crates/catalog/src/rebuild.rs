@@ -54,11 +54,11 @@ fn raise_by(counters: &mut Counters, record: &JournalRecord) -> Result<(), Strin
         raise_to(&mut counters.versioned, file.0, "file")?;
         raise_to(&mut 0, *version, "version")?;
     }
-    let writes = record.changes.iter().filter_map(root_of);
-    if writes.clone().count() != record.numbers.len() {
+    let is_write = |change: &&Change| matches!(change, Change::Write { .. });
+    if record.changes.iter().filter(is_write).count() != record.numbers.len() {
         return Err(format!("journal record {} does not number each of its writes", record.sequence));
     }
-    for ContainerId(container) in writes.flat_map(containers_in) {
+    for ContainerId(container) in record.changes.iter().filter_map(root_of).flat_map(containers_in) {
         raise_container(counters, container)?;
     }
     Ok(())
@@ -112,6 +112,7 @@ fn raise_below(limit: u64, counter: &mut u64, number: u64, what: &str) -> Result
 fn root_of(change: &Change) -> Option<&Root> {
     match change {
         Change::Write { version, .. } => Some(&version.root),
+        Change::Manifest { root, .. } => Some(root),
         _ => None,
     }
 }

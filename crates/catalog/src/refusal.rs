@@ -31,10 +31,11 @@ pub enum Refusal {
     CommitTooLarge = 15,
     /// Refused on the way to a node.
     TooManyChanges = 16,
+    HasSession = 17,
 }
 
 impl Refusal {
-    pub const ALL: [Refusal; 16] = {
+    pub const ALL: [Refusal; 17] = {
         use Refusal::*;
         [
             IsDirectory,
@@ -53,6 +54,7 @@ impl Refusal {
             CatalogNotEmpty,
             CommitTooLarge,
             TooManyChanges,
+            HasSession,
         ]
     };
 
@@ -76,6 +78,7 @@ impl Refusal {
             CatalogNotEmpty => "only an empty catalog can be filled from a journal",
             CommitTooLarge => "the commit is too large for the catalog; commit in smaller batches",
             TooManyChanges => "a commit of more than 524,288 changes, which a node does not take; commit them in parts",
+            HasSession => "is being written, or was until a job broke off; its session has to end first",
         }
     }
 }

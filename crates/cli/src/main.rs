@@ -19,6 +19,7 @@ mod name_patterns;
 mod node;
 mod opening;
 mod output;
+mod pacing;
 mod panics;
 mod picture;
 mod progress;
@@ -84,6 +85,8 @@ enum Verb {
     Verify(commands::verify::Arguments),
     Repair(commands::repair::Arguments),
     Collect(commands::collect::Arguments),
+    Dedup(commands::dedup::Arguments),
+    Repack(commands::repack::Arguments),
     Forget(commands::forget::Arguments),
     Snapshots(commands::snapshots::Arguments),
     Tag(commands::tag::Arguments),
@@ -175,6 +178,8 @@ fn execute(verb: Verb, configuration: &Configuration, output: &Output) -> anyhow
         Verb::Verify(arguments) => commands::verify::execute(arguments, output),
         Verb::Repair(arguments) => commands::repair::execute(&arguments, output),
         Verb::Collect(arguments) => commands::collect::execute(arguments, output),
+        Verb::Dedup(arguments) => commands::dedup::execute(&arguments, output),
+        Verb::Repack(arguments) => commands::repack::execute(&arguments, output),
         Verb::Forget(arguments) => commands::forget::execute(arguments, output),
         Verb::Snapshots(arguments) => commands::snapshots::execute(&arguments, output),
         Verb::Tag(arguments) => commands::tag::execute(&arguments, output),

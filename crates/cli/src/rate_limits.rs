@@ -2,12 +2,12 @@
 
 use std::str::FromStr;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use transfer::{MIN_RATE, limit_rates};
 
-use crate::byte_size;
 use crate::failure::misuse;
 use crate::location::StoreAddress;
+use crate::pacing::rate;
 
 #[derive(clap::Args)]
 pub struct RateLimits {
@@ -41,12 +41,8 @@ struct Rate(u64);
 impl FromStr for Rate {
     type Err = anyhow::Error;
 
-    /// A number alone is refused: other tools take it for KiB or for bytes.
     fn from_str(text: &str) -> anyhow::Result<Self> {
-        let has_unit = text.ends_with(|last: char| last.is_ascii_alphabetic());
-        let bytes_per_s = byte_size::parse(text).filter(|_| has_unit);
-        let refuse = || format!("{text:?} is no rate: write 512K, 10M or 1.5G (KiB, MiB, GiB a second)");
-        let bytes_per_s = bytes_per_s.with_context(refuse)?;
+        let bytes_per_s = rate(text)?;
         if bytes_per_s < MIN_RATE {
             bail!("{text} is less than {}K: the node's signs of life would come too late", MIN_RATE >> 10);
         }

@@ -33,6 +33,7 @@ mod cli {
     mod monitored;
     mod names;
     mod node;
+    mod offline_dedup;
     mod ownership;
     mod planted;
     mod previewing;
@@ -40,6 +41,7 @@ mod cli {
     mod rates;
     mod reconnecting;
     mod remote;
+    mod repacking;
     mod replacing;
     mod restoring;
     mod rewritten;

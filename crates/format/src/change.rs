@@ -86,6 +86,13 @@ pub enum Change {
         file: FileId,
         versions: Vec<u64>,
     },
+    /// The same content of a version of the file at `path` is found by another manifest. Refused when the path leads to
+    /// another file than the version's by then, or has a session.
+    Manifest {
+        path: StorePath,
+        version: VersionId,
+        root: Root,
+    },
 }
 
 impl Change {
@@ -114,6 +121,10 @@ impl Change {
                     to.u64(*number);
                 });
             }
+            Change::Manifest { path, version, root } => {
+                version.write(to.u8(7).blob(path.as_bytes()));
+                root.write(to);
+            }
         }
     }
 
@@ -133,6 +144,7 @@ impl Change {
             4 => Change::Rename { from: path, to: StorePath::new(from.blob()?)? },
             5 => Change::Attributes { path, attributes: Attributes::read(from)? },
             6 => Change::Forget { path, file: FileId(from.u64()?), versions: from.list(8, |from| from.u64())? },
+            7 => Change::Manifest { path, version: VersionId::read(from)?, root: Root::read(from)? },
             other => return corrupt("catalog change", format!("unknown kind {other}")),
         })
     }
@@ -141,6 +153,7 @@ impl Change {
         match self {
             Change::Write { path, .. } | Change::Make { path, .. } | Change::Link { path, .. } => path,
             Change::Remove { path, .. } | Change::Attributes { path, .. } | Change::Forget { path, .. } => path,
+            Change::Manifest { path, .. } => path,
             Change::Rename { from, .. } => from,
         }
     }
@@ -216,6 +229,11 @@ mod tests {
                 Change::Rename { from: path("a"), to: path("c") },
                 Change::Attributes { path: path("c"), attributes },
                 Change::Forget { path: path("c"), file: FileId(1), versions: vec![1, 2] },
+                Change::Manifest {
+                    path: path("c"),
+                    version: VersionId { file: FileId(1), number: 3 },
+                    root: Root::Inline(vec![3]),
+                },
             ],
         };
         let bytes = record.encode();

@@ -7,7 +7,7 @@ use crate::Measurement;
 
 /// Few enough for a file of 300 KiB, since one comes with the command.
 const OPTIONS: FitOptions =
-    FitOptions { trees: 16, max_leaves: 112, min_leaf_examples: 1, features_per_split: 8, seed: 20_261_129 };
+    FitOptions { trees: 12, max_leaves: 160, min_leaf_examples: 1, features_per_split: 8, seed: 20_261_129 };
 
 /// Returns a forest that predicts such measurements. Panics without any.
 pub fn fit(measurements: &[Measurement]) -> Forest {

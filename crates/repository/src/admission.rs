@@ -28,6 +28,10 @@ pub(crate) fn admit(repository: &Repository, changes: &[Change]) -> Result<BTree
         if let Change::Write { path, version, .. } = change {
             admission.version(version).map_err(|error| refused(path, error))?;
         }
+        if let Change::Manifest { path, .. } = change {
+            let why = "manifests of versions are replaced on the store's own machine alone".to_owned();
+            return Err(Error::Refused { path: path.to_string(), why });
+        }
     }
     Ok(admission.references)
 }

@@ -7,10 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::Scope;
 
-use format::{BlockKind, Fingerprint, SegmentAddress};
+use format::{Fingerprint, SegmentAddress};
 use store::ClaimOwner;
 
-use crate::dedup::NewSegment;
+use crate::dedup::{DedupMode, NewSegment};
 use crate::{Repository, Result};
 
 /// Claim owners of packers are below 2 to this power.
@@ -43,7 +43,7 @@ pub struct BatchThreads {
 }
 
 struct BatchThread {
-    batches: SyncSender<(u64, Batch)>,
+    batches: SyncSender<(u64, Batch, DedupMode)>,
     /// The buffers of the batch before.
     spare: Batch,
 }
@@ -78,13 +78,18 @@ impl Batch {
         self.bytes.clear();
     }
 
-    pub fn store(&self, repository: &Repository, claim_owner: ClaimOwner) -> Result<Vec<StoredSegment>> {
+    pub fn store(
+        &self,
+        repository: &Repository,
+        claim_owner: ClaimOwner,
+        mode: DedupMode,
+    ) -> Result<Vec<StoredSegment>> {
         let segment = |(fingerprint, range): &(Fingerprint, Range<usize>)| NewSegment {
             fingerprint: *fingerprint,
             bytes: &self.bytes[range.clone()],
         };
         let segments: Vec<_> = self.segments.iter().map(segment).collect();
-        let addresses = repository.dedup(claim_owner, BlockKind::Data, &segments)?.addresses;
+        let addresses = repository.store_segments(claim_owner, &segments, mode)?;
         let stored = segments.iter().zip(addresses);
         Ok(stored.map(|(segment, address)| (address, segment.fingerprint, segment.bytes.len() as u32)).collect())
     }
@@ -134,10 +139,10 @@ impl BatchThreads {
     }
 
     /// Takes the batch and leaves an empty one; some thread must be idle.
-    pub(crate) fn send(&mut self, batch: &mut Batch) {
+    pub(crate) fn send(&mut self, batch: &mut Batch, mode: DedupMode) {
         let thread = &mut self.threads[self.idle.pop().expect("a thread is idle")];
         let batch = std::mem::replace(batch, std::mem::take(&mut thread.spare));
-        thread.batches.send((self.sent_batches, batch)).expect(ENDS_LAST);
+        thread.batches.send((self.sent_batches, batch, mode)).expect(ENDS_LAST);
         self.sent_batches += 1;
     }
 
@@ -177,11 +182,11 @@ impl BatchThread {
         thread: usize,
         done: SyncSender<Stored>,
     ) -> Self {
-        let (batches, coming) = sync_channel::<(u64, Batch)>(1);
+        let (batches, coming) = sync_channel::<(u64, Batch, DedupMode)>(1);
         scope.spawn(move || {
-            for (number, batch) in coming {
+            for (number, batch, mode) in coming {
                 // A panic goes on in the packer, which would wait for this thread for ever.
-                let result = catch_unwind(AssertUnwindSafe(|| batch.store(repository, claim_owner)));
+                let result = catch_unwind(AssertUnwindSafe(|| batch.store(repository, claim_owner, mode)));
                 if done.send(Stored { thread, number, batch, result }).is_err() {
                     break;
                 }

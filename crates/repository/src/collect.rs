@@ -58,9 +58,9 @@ impl CollectReport {
 }
 
 /// A container file and the logical numbers whose segments lie in it.
-struct FileOf {
-    physical: ContainerId,
-    logical: Vec<ContainerId>,
+pub(crate) struct ContainerFile {
+    pub physical: ContainerId,
+    pub logical: Vec<ContainerId>,
 }
 
 /// Collects the store, which must be on this machine.
@@ -102,7 +102,7 @@ struct Collection<'a> {
 
 /// A file of which enough is dead, or that is damaged.
 struct Rewrite {
-    file: FileOf,
+    file: ContainerFile,
     is_damaged: bool,
     /// Bytes to be kept, before encoding.
     living_bytes: u64,
@@ -129,7 +129,7 @@ impl<'a> Collection<'a> {
     }
 
     /// Condemns a file of which nothing is needed; returns one that is to be rewritten.
-    fn condemn_or_choose(&mut self, file: FileOf) -> Result<Option<Rewrite>> {
+    fn condemn_or_choose(&mut self, file: ContainerFile) -> Result<Option<Rewrite>> {
         let damaged = |file| Some(Rewrite { file, is_damaged: true, living_bytes: 0, dead_stored_bytes: 0 });
         let index = match self.local.index(file.physical) {
             Ok(index) => index,
@@ -168,7 +168,7 @@ impl<'a> Collection<'a> {
         }))
     }
 
-    fn condemn(&mut self, file: &FileOf) -> Result<()> {
+    fn condemn(&mut self, file: &ContainerFile) -> Result<()> {
         let condemned = self.repository.local_catalog()?.condemn(self.snapshot, &file.logical)?;
         self.collected.condemned += (condemned.len() == file.logical.len()) as u64;
         Ok(())
@@ -202,7 +202,7 @@ impl<'a> Collection<'a> {
         }
     }
 
-    fn rewrite(&mut self, file: &FileOf) -> Result<()> {
+    fn rewrite(&mut self, file: &ContainerFile) -> Result<()> {
         let (repository, marks) = (self.repository, &self.marks);
         let index = self.local.index(file.physical)?;
         let plans: Vec<_> = index.blocks().iter().map(|spot| index.describe(spot)).collect();
@@ -222,7 +222,7 @@ impl<'a> Collection<'a> {
 
     /// Puts a whole file in place of a damaged or missing one. Segments that cannot be read anywhere stay as they are,
     /// for they may come back, and are verify's to report.
-    fn replace(&mut self, file: &FileOf) -> Result<()> {
+    fn replace(&mut self, file: &ContainerFile) -> Result<()> {
         let Some(salvaged) = salvage(self.repository, self.local, &self.marks, file.physical, &file.logical)? else {
             return Ok(());
         };
@@ -239,7 +239,7 @@ impl<'a> Collection<'a> {
 
     /// Writes a file of these blocks, and has the numbers' segments found there from now on. Returns whether they are: not
     /// when a writer has referred to them meanwhile.
-    fn move_into(&mut self, file: &FileOf, blocks: Vec<StoredBlock>) -> Result<bool> {
+    fn move_into(&mut self, file: &ContainerFile, blocks: Vec<StoredBlock>) -> Result<bool> {
         let (physical, facts) = self.local.write_rewritten(blocks.into_iter().map(Ok))?;
         self.collected.written_bytes += facts.stored_bytes;
         release(self.repository);
@@ -286,11 +286,11 @@ fn release(repository: &Repository) {
 }
 
 /// Returns the files all of whose containers are sealed, by number.
-fn live_files(repository: &Repository) -> Result<Vec<FileOf>> {
-    let mut files: BTreeMap<ContainerId, FileOf> = BTreeMap::new();
+pub(crate) fn live_files(repository: &Repository) -> Result<Vec<ContainerFile>> {
+    let mut files: BTreeMap<ContainerId, ContainerFile> = BTreeMap::new();
     for record in repository.local_catalog()?.containers()?.into_iter().filter(is_live) {
         let physical = record.physical;
-        let file = files.entry(physical).or_insert(FileOf { physical, logical: Vec::new() });
+        let file = files.entry(physical).or_insert(ContainerFile { physical, logical: Vec::new() });
         file.logical.push(record.id);
     }
     Ok(files.into_values().collect())
@@ -301,7 +301,7 @@ fn is_live(record: &ContainerRecord) -> bool {
 }
 
 /// Whether a container that had its footer has none any more.
-fn has_lost_its_end(repository: &Repository, index: &ContainerIndex) -> Result<bool> {
+pub(crate) fn has_lost_its_end(repository: &Repository, index: &ContainerIndex) -> Result<bool> {
     let record = repository.local_catalog()?.container(index.container())?;
     Ok(!index.is_sealed() && record.is_some_and(|record| record.segments > 0))
 }
@@ -341,7 +341,7 @@ fn is_alive(
     ours && (plan.spot.header.kind == BlockKind::Journal || marks.is_marked(container, ordinal))
 }
 
-fn as_store_error(error: Error) -> store::Error {
+pub(crate) fn as_store_error(error: Error) -> store::Error {
     match error {
         Error::Store(error) => error,
         other => store::Error::Unavailable { peer: "collection".into(), why: other.to_string() },
@@ -365,7 +365,7 @@ pub(crate) fn living_part(
     let segments = segment::segments(&placed.block, &raw).zip(&alive).filter(|(_, alive)| **alive);
     let segments: Vec<_> = segments.map(|(segment, _)| segment).collect();
     let header = placed.block.header;
-    let block: Block = segment::encode(header.kind, &segments, repository.settings.codec, header.record_length);
+    let block: Block = segment::encode(header.kind, &segments, repository.codec(), header.record_length);
     let mut labels = Vec::new();
     let kept = placed.addresses().zip(&alive).filter(|(_, alive)| **alive);
     kept.for_each(|(address, _)| add_label(&mut labels, address));

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use catalog::{Commit, Committed};
 use format::{
     Attributes, BlockKind, Change, ContainerId, FileKind, FileTime, FileTimes, JournalRecord, SegmentAddress,
-    SessionId, StorePath,
+    SessionId, StorePath, VersionRecord,
 };
 use store::ClaimOwner;
 
@@ -128,9 +128,9 @@ impl Repository {
     ) -> Result<BTreeSet<ContainerId>> {
         let mut references = BTreeSet::new();
         for change in changes {
-            if let Change::Write { version, .. } = change {
-                let built = rewrite(self, claim_owner, &version.root, lost)?;
-                version.root = built.root;
+            if let Change::Write { version: VersionRecord { root, .. }, .. } | Change::Manifest { root, .. } = change {
+                let built = rewrite(self, claim_owner, root, lost)?;
+                *root = built.root;
                 references.extend(built.references);
             }
         }

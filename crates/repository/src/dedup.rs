@@ -5,6 +5,15 @@ use store::{Answer, ClaimOwner};
 
 use crate::{Repository, Result};
 
+/// Whether a writer asks which of its segments are stored already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DedupMode {
+    #[default]
+    On,
+    /// Segments are stored without a look-up, each in a new place.
+    Off,
+}
+
 /// One segment on its way in.
 #[derive(Clone, Copy)]
 pub(crate) struct NewSegment<'a> {
@@ -23,6 +32,19 @@ pub(crate) struct StoreResult {
 impl Repository {
     pub(crate) fn fingerprint(&self, bytes: &[u8]) -> Fingerprint {
         segment::fingerprint(self.settings.fingerprint, bytes)
+    }
+
+    /// Stores segments as the mode says; returns the address of each.
+    pub(crate) fn store_segments(
+        &self,
+        claim_owner: ClaimOwner,
+        segments: &[NewSegment],
+        mode: DedupMode,
+    ) -> Result<Vec<SegmentAddress>> {
+        match mode {
+            DedupMode::On => Ok(self.dedup(claim_owner, BlockKind::Data, segments)?.addresses),
+            DedupMode::Off => self.keep_again(claim_owner, BlockKind::Data, segments),
+        }
     }
 
     /// Stores the segments that the store misses, new neighbours in one block.
@@ -107,7 +129,7 @@ impl Repository {
     ) -> impl Iterator<Item = Block> {
         // Pages and journals are small and repetitive; whatever the codec of data, they are worth a general one.
         let choice = match kind {
-            BlockKind::Data => self.settings.codec,
+            BlockKind::Data => self.codec(),
             BlockKind::Page | BlockKind::Journal => CodecChoice::AUTO,
         };
         segment::encode_in_blocks(kind, segments.map(|segment| (segment.fingerprint, segment.bytes)), choice)

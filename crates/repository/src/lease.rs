@@ -17,6 +17,10 @@ use crate::{Error, Result};
 /// How long a lease lasts without renewal (ms): the longest that a dead writer holds collection back.
 pub const LEASE_MS: u64 = 30_000;
 
+const RENEW_INTERVAL: Duration = Duration::from_millis(LEASE_MS / 3);
+/// After a failure: a lease that was lost while the catalog was out of reach is noticed before others rely on it.
+const RETRY_INTERVAL: Duration = Duration::from_millis(500);
+
 /// Sessions count from 1; the catalog refuses commits of this one.
 const NO_SESSION: SessionId = SessionId(0);
 
@@ -215,7 +219,7 @@ impl State {
 }
 
 fn renew_until_stopped(catalog: &dyn Names, session: SessionId, epoch: &AtomicU64, state: &State) {
-    let interval = Duration::from_millis(LEASE_MS / 3);
+    let mut interval = RENEW_INTERVAL;
     loop {
         let awaited = state.awaited();
         let waited = state.wake.wait_timeout_while(awaited, interval, |awaited| !awaited.stopped && !awaited.renewal);
@@ -226,11 +230,12 @@ fn renew_until_stopped(catalog: &dyn Names, session: SessionId, epoch: &AtomicU6
         }
         // The catalog may take its time: a thread that ends the lease meanwhile does not wait for that.
         drop(awaited);
-        renew(catalog, session, epoch, state);
+        interval = if renew(catalog, session, epoch, state) { RENEW_INTERVAL } else { RETRY_INTERVAL };
     }
 }
 
-fn renew(catalog: &dyn Names, session: SessionId, epoch: &AtomicU64, state: &State) {
+/// Returns whether the catalog answered.
+fn renew(catalog: &dyn Names, session: SessionId, epoch: &AtomicU64, state: &State) -> bool {
     let moving = state.moving.lock().unwrap_or_else(PoisonError::into_inner);
     let is_idle = state.is_held_in_parts.load(Ordering::SeqCst) && state.holds.load(Ordering::SeqCst) == 0;
     let refresh = state.refresh.swap(false, Ordering::Relaxed) || is_idle;
@@ -245,8 +250,9 @@ fn renew(catalog: &dyn Names, session: SessionId, epoch: &AtomicU64, state: &Sta
         Ok(renewed) => epoch.store(renewed.epoch, Ordering::SeqCst),
         Err(catalog::Error::LeaseLost { .. }) => state.is_lost.store(true, Ordering::SeqCst),
         // A catalog that cannot be reached now is asked again; if for too long, the lease is lost.
-        Err(_) => {}
+        Err(_) => return false,
     }
+    true
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use segment::Cutter;
 use store::ClaimOwner;
 
 use crate::batches::{Batch, BatchThreads, StoredSegment};
+use crate::dedup::DedupMode;
 use crate::tree::{Builder, BuiltManifest};
 use crate::{Repository, Result};
 
@@ -35,6 +36,7 @@ pub struct Packed<T> {
 pub struct Packer<'a, T> {
     repository: &'a Repository,
     claim_owner: ClaimOwner,
+    mode: DedupMode,
     /// Segments waiting to be stored.
     batch: Batch,
     threads: Option<BatchThreads>,
@@ -70,12 +72,19 @@ impl<'a, T> Packer<'a, T> {
         Packer {
             repository,
             claim_owner,
+            mode: DedupMode::On,
             batch: Batch::default(),
             threads: None,
             stores_beside: false,
             drafts: VecDeque::new(),
             finished: Vec::new(),
         }
+    }
+
+    /// Whether the packer looks segments up.
+    pub fn with_dedup(mut self, mode: DedupMode) -> Self {
+        self.mode = mode;
+        self
     }
 
     /// Gives the packer threads to store by; it uses a single one as [`Packer::store_beside`] says.
@@ -91,8 +100,12 @@ impl<'a, T> Packer<'a, T> {
 
     pub fn begin(&mut self) {
         let settings = &self.repository.settings;
+        let builder = match self.mode {
+            DedupMode::On => Builder::new(self.repository, self.claim_owner),
+            DedupMode::Off => Builder::anew(self.repository, self.claim_owner),
+        };
         self.drafts.push_back(Draft {
-            builder: Builder::new(self.repository, self.claim_owner),
+            builder,
             waiting: VecDeque::new(),
             cutter: Cutter::new(settings.chunker, settings.segment_bytes),
             tail: Vec::new(),
@@ -183,7 +196,7 @@ impl<'a, T> Packer<'a, T> {
         if self.batch.is_empty() {
             return self.checkpoint(Vec::new());
         }
-        let stored = self.batch.store(self.repository, self.claim_owner)?;
+        let stored = self.batch.store(self.repository, self.claim_owner, self.mode)?;
         self.batch.clear();
         self.checkpoint(stored)
     }
@@ -196,7 +209,7 @@ impl<'a, T> Packer<'a, T> {
         }
         self.await_room()?;
         match &mut self.threads {
-            Some(threads) => threads.send(&mut self.batch),
+            Some(threads) => threads.send(&mut self.batch, self.mode),
             None => self.flush()?,
         }
         Ok(())

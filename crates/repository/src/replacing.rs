@@ -177,7 +177,7 @@ impl Copies<'_> {
 
     fn finish_block(&mut self) {
         if let Some((_, mut block, labels)) = self.building.take() {
-            self.blocks.push(StoredBlock { labels, block: block.finish(self.repository.settings.codec) });
+            self.blocks.push(StoredBlock { labels, block: block.finish(self.repository.codec()) });
         }
     }
 }

@@ -1,11 +1,11 @@
 //! The pair of engines a store consists of, and the settings it was made with.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use catalog::{LocalCatalog, Names};
-use format::{Change, Settings};
+use format::{Change, CodecChoice, Settings};
 use store::{LocalStore, SegmentStore};
 
 use crate::blocks::BlockCache;
@@ -47,6 +47,8 @@ pub struct Repository {
     pub(crate) readers_ahead: AtomicU64,
     /// Why nothing may be written by this catalog; only in a store that was opened to be inspected.
     pub(crate) unsound: Option<String>,
+    /// The codec of this process's data, where it is another than the store's.
+    pub(crate) codec: OnceLock<CodecChoice>,
     /// Why the store's model for the choice of codecs is of no use, where it has such a one.
     pub refused_model: Option<String>,
     /// Keeps the catalog from being replaced. Behind the lease, which ends in the catalog.
@@ -77,11 +79,22 @@ impl Repository {
             checked_runs: CheckedRuns::default(),
             readers_ahead: AtomicU64::new(0),
             unsound: None,
+            codec: OnceLock::new(),
             refused_model: None,
             catalog_lock: None,
             shared_reserve: None,
             reserve: None,
         }
+    }
+
+    /// Encodes what this process stores from now on by another choice than the store's; the first one counts.
+    pub fn encode_by(&self, choice: CodecChoice) {
+        let _ = self.codec.set(choice);
+    }
+
+    /// Returns the choice of codecs for data.
+    pub fn codec(&self) -> CodecChoice {
+        self.codec.get().copied().unwrap_or(self.settings.codec)
     }
 
     /// Gives up the reserve, where room is short, for changes that only remove.
@@ -157,7 +170,7 @@ impl Repository {
     /// Returns why nothing can be relied on, or written, any more until the store is reopened, if there is a reason.
     pub fn reopen_reason(&self) -> Option<String> {
         if self.lease.is_lost() {
-            return Some("its lease ran out, and the store was collected meanwhile".into());
+            return Some("its lease ran out, and another process ended its session meanwhile".into());
         }
         let upstream = self.upstream.as_ref().and_then(|upstream| upstream.reopen_reason());
         upstream.or_else(|| self.local.as_ref().and_then(|local| local.store.failure()).map(str::to_owned))

@@ -24,6 +24,8 @@ mod lying_stores;
 mod packing;
 #[path = "repository/rebuilding.rs"]
 mod rebuilding;
+#[path = "repository/repacking.rs"]
+mod repacking;
 #[path = "repository/sessions.rs"]
 mod sessions;
 #[path = "repository/snapshots.rs"]

@@ -2,13 +2,13 @@
 //!
 //! Nothing in a block is trusted before it is checked: a decoded block may have come over a network.
 
-use format::{Block, BlockKind, CodecChoice, CodecId, Fingerprint, FingerprintKind};
+use format::{Block, BlockHeader, BlockKind, CodecChoice, CodecId, Fingerprint, FingerprintKind, Mode};
 
 use policy::Encoding;
 
 use crate::builder::BlockBuilder;
 use crate::codec;
-use crate::encoding::described;
+use crate::encoding::{codec_and_level, described, named};
 use crate::error::{Error, Result, corrupt};
 use crate::filter;
 use crate::fingerprint::fingerprint;
@@ -29,6 +29,36 @@ pub fn encode_with(kind: BlockKind, segments: &[(Fingerprint, &[u8])], encoding:
     let mut builder = BlockBuilder::new(kind, encoding.record_length);
     segments.iter().for_each(|(fingerprint, bytes)| builder.push(*fingerprint, bytes));
     builder.finish_with(encoding)
+}
+
+/// Encodes the segments of a block, which was decoded to `raw`, by another choice. A fixed codec has no filters of its own,
+/// and is tried behind those of the block too.
+pub fn encode_anew(block: &Block, raw: &[u8], choice: CodecChoice) -> Result<Block> {
+    let (header, segments) = (&block.header, segments(block, raw).collect::<Vec<_>>());
+    let encoded = encode(header.kind, &segments, choice, header.record_length);
+    let named = match named(choice) {
+        Some(named) if header.filters != [0; 4] => named,
+        _ => return Ok(encoded),
+    };
+    let filtered = Encoding { compression: named.compression, ..described(header)? };
+    if filtered.check().is_err() {
+        return Ok(encoded);
+    }
+    let filtered = encode_with(header.kind, &segments, &filtered);
+    Ok(if filtered.payload.len() < encoded.payload.len() { filtered } else { encoded })
+}
+
+/// Whether a block bears the codec and the level that the choice stands for. Of one that is chosen by its content nothing
+/// shows that but in archives, whose codecs are used nowhere else.
+pub fn is_encoded_by(header: &BlockHeader, choice: CodecChoice) -> bool {
+    let found = (header.codec, header.level);
+    match (choice, named(choice)) {
+        (CodecChoice::Auto(Mode::Archival), _) => {
+            matches!(found, (CodecId::Xz, _) | (CodecId::Zstd, 19..) | (CodecId::Pco, 12..))
+        }
+        (_, Some(named)) => found == codec_and_level(named.compression),
+        _ => false,
+    }
 }
 
 /// Returns the raw bytes of all segments, one after the other. Checks that the block is consistent in itself, but not

@@ -3,10 +3,12 @@
 //! All doors to those formats pass through these two functions, so how bytes are encoded is chosen in one place.
 
 use format::{BlockKind, ChunkHeader, CodecChoice, CodecId, ElementId, Fingerprint};
+use policy::Element;
+use policy::compression::Data;
 
 use crate::builder::BlockBuilder;
 use crate::codec;
-use crate::encoding::described;
+use crate::encoding::{self, described};
 use crate::error::{Result, corrupt};
 use crate::filter;
 
@@ -16,6 +18,10 @@ use crate::filter;
 /// Panics when there are more than [`crate::MAX_BLOCK_BYTES`].
 pub fn encode_chunk(raw: &[u8], element: ElementId, record_length: u32, choice: CodecChoice) -> Vec<u8> {
     let mut builder = BlockBuilder::new(BlockKind::Data, record_length);
+    let element_type = encoding::element(element);
+    if element_type != Element::U8 {
+        builder.describe(Data { element: element_type, record_length, phase: 0, is_known: true });
+    }
     builder.push(Fingerprint([0; Fingerprint::BYTES]), raw);
     let mut block = builder.finish(choice);
     block.header.segments = 0;
@@ -55,7 +61,7 @@ mod tests {
     use crate::random::{field, random_bytes, text};
 
     const CHOICES: [CodecChoice; 6] = [
-        CodecChoice::Auto,
+        CodecChoice::AUTO,
         CodecChoice::None,
         CodecChoice::Lz4,
         CodecChoice::Zstd(3),
@@ -81,14 +87,14 @@ mod tests {
 
     #[test]
     fn a_chunk_longer_than_expected_is_refused() {
-        let chunk = encode_chunk(&[0; 5000], ElementId::F32, 0, CodecChoice::Auto);
+        let chunk = encode_chunk(&[0; 5000], ElementId::F32, 0, CodecChoice::AUTO);
         assert!(decode_chunk(&chunk, 5000).is_ok());
         assert!(decode_chunk(&chunk, 4999).is_err_and(|why| why.to_string().contains("5000 bytes")));
     }
 
     #[test]
     fn a_changed_chunk_is_an_error_whatever_changed() {
-        let good = encode_chunk(&field(4, 20_000), ElementId::F64, 0, CodecChoice::Auto);
+        let good = encode_chunk(&field(4, 20_000), ElementId::F64, 0, CodecChoice::AUTO);
         for seed in 1..3000 {
             let mut dice = Random::new(seed);
             let mut bad = good.clone();

@@ -134,7 +134,7 @@ fn compression(codec: CodecId, level: i8) -> Compression {
     }
 }
 
-fn element(id: ElementId) -> Element {
+pub(crate) fn element(id: ElementId) -> Element {
     match id {
         ElementId::U8 => Element::U8,
         ElementId::U16 => Element::U16,

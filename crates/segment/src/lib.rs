@@ -24,7 +24,7 @@ mod random;
 mod record;
 mod shape;
 
-pub use block::{decode, decode_verified, encode, encode_with, segments, take_verified};
+pub use block::{decode, decode_verified, encode, encode_anew, encode_with, is_encoded_by, segments, take_verified};
 pub use builder::{BLOCK_BYTES, BlockBuilder, encode_in_blocks};
 pub use chunk::{decode_chunk, encode_chunk};
 pub use codec::MAX_BLOCK_BYTES;

@@ -18,7 +18,7 @@ mod table;
 pub use container::{
     BlockPlan, BlockSpot, ContainerIndex, Damage, FOLDER as CONTAINERS_FOLDER, file_name as container_file_name,
 };
-pub use local::{Counters, LocalStore, Options, ReadableParts, Report};
+pub use local::{Counters, LocalStore, Options, ReadableParts, Report, UNCLOSED_END};
 pub use lru::Lru;
 pub use memory::{CountingRegistrar, MemoryStore};
 pub use segment_store::{

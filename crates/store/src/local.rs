@@ -30,6 +30,7 @@ use format::{
     Block, ContainerId, Fingerprint, FingerprintKind, LostSegment, Run, SegmentAddress, SegmentEntry, Settings, StoreId,
 };
 
+pub use containers::UNCLOSED_END;
 pub use inspection::{ReadableParts, Report};
 
 use crate::container::FOLDER;
@@ -212,6 +213,12 @@ impl LocalStore {
     pub fn forget_container(&self, container: ContainerId) {
         self.shared.containers.forget(container);
         lock(&self.shared.claims).forget(container);
+    }
+
+    /// Returns of each segment the lowest address that may be referred to, among those that the table knows; none where it
+    /// knows none. The catalog may refuse what was answered, as with [`SegmentStore::missing`].
+    pub fn lowest_addresses(&self, fingerprints: &[Fingerprint]) -> Result<Vec<Option<SegmentAddress>>> {
+        self.shared.lowest_addresses(fingerprints)
     }
 
     /// Invalidates cached answers of the catalog: a session that began meanwhile holds back no file that was left

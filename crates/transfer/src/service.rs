@@ -175,6 +175,15 @@ impl Replier {
         self.reply(Reply::Failed { failure });
     }
 
+    /// As [`Replier::fail`], without a warning in the log.
+    pub fn fail_quietly(self, failure: Failure) {
+        if !self.outbox.service.may_send(&failure) {
+            return self.withhold();
+        }
+        tracing::debug!(peer = self.outbox.peer(), "request failed: {}", failure.text);
+        self.reply(Reply::Failed { failure });
+    }
+
     /// Answers nothing and ends the connection: the client connects again, and asks again.
     pub fn withhold(mut self) {
         self.answered = true;

@@ -47,6 +47,7 @@ static void opening(const char *name) {
     FAILS(open_as("SD:", MPI_MODE_CREATE | MPI_MODE_WRONLY, &file), MPI_ERR_BAD_FILE, "cannot open");
     CHECK(file == MPI_FILE_NULL, "a handle after a failed open");
     FAILS(MPI_File_delete("SD:", MPI_INFO_NULL), MPI_ERR_BAD_FILE, "cannot delete");
+    FAILS(open_as("SD:folder/", MPI_MODE_CREATE | MPI_MODE_WRONLY, &file), MPI_ERR_BAD_FILE, "no file's");
 }
 
 static int extent_of_four(MPI_Datatype type, MPI_Aint *extent, void *nothing) {
@@ -85,6 +86,11 @@ static void accessing(const char *name) {
     FAILS(MPI_File_set_size(file, -1), MPI_ERR_ARG, "-1");
     FAILS(MPI_File_set_view(file, -5, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL), MPI_ERR_ARG, "negative");
     FAILS(MPI_File_set_view(file, 0, MPI_INT, MPI_SHORT, "native", MPI_INFO_NULL), MPI_ERR_ARG, "whole etypes");
+    MPI_Datatype uncommitted;
+    OK(MPI_Type_contiguous(3, MPI_INT, &uncommitted));
+    FAILS(MPI_File_set_view(file, 0, MPI_INT, uncommitted, "native", MPI_INFO_NULL), MPI_ERR_TYPE, "not committed");
+    FAILS(MPI_File_set_view(file, 0, uncommitted, MPI_INT, "native", MPI_INFO_NULL), MPI_ERR_TYPE, "not committed");
+    OK(MPI_Type_free(&uncommitted));
     FAILS(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "external32", MPI_INFO_NULL), MPI_ERR_UNSUPPORTED_DATAREP,
           "external32");
     if (ranks > 1)

@@ -17,6 +17,8 @@ checks!(
     versions_of_a_file_that_was_made_again_are_not_forgotten,
     a_name_that_came_back_is_a_new_file,
     the_numbers_of_a_commit_are_those_of_its_writes_in_order,
+    a_version_gets_another_manifest_and_stays_the_same_otherwise,
+    a_manifest_stays_while_its_path_has_a_session,
 );
 
 fn a_commit_is_all_or_nothing(fixture: &Fixture) {
@@ -169,4 +171,37 @@ fn the_numbers_of_a_commit_are_those_of_its_writes_in_order(fixture: &Fixture) {
     let numbers = fixture.commit(changes).unwrap().numbers;
     let file = |text| fixture.catalog.entry(&path(text)).unwrap().unwrap().file;
     assert_eq!(numbers, [(file("b"), 1), (file("a"), 1), (file("b"), 2)]);
+}
+
+fn remapped(fixture: &Fixture, name: &str, number: u64, root: u8) -> Change {
+    let version = format::VersionId { file: fixture.file(name), number };
+    Change::Manifest { path: path(name), version, root: format::Root::Inline(vec![root]) }
+}
+
+fn a_version_gets_another_manifest_and_stays_the_same_otherwise(fixture: &Fixture) {
+    fixture.commit(vec![written("a", 1), written("b", 5)]).unwrap();
+    fixture.pass_ms(1);
+    fixture.apply(written("a", 2));
+    let mut expected = fixture.catalog.versions(&path("a")).unwrap();
+    fixture.pass_ms(1);
+    assert_eq!(fixture.commit(vec![remapped(fixture, "a", 1, 77)]).unwrap().numbers, []);
+    expected[0].record.root = format::Root::Inline(vec![77]);
+    assert_eq!(fixture.catalog.versions(&path("a")).unwrap(), expected);
+    let other = remapped(fixture, "b", 1, 78);
+    let Change::Manifest { version, root, .. } = other else { unreachable!() };
+    let wrong = Change::Manifest { path: path("a"), version, root };
+    assert_refused!(fixture.commit(vec![wrong]), Error::Refused { .. });
+    assert_refused!(fixture.commit(vec![remapped(fixture, "a", 9, 79)]), Error::NotFound { .. });
+    assert_eq!(fixture.catalog.versions(&path("a")).unwrap(), expected);
+    let copy = fixture.empty();
+    copy.replay(&[], &fixture.catalog.unjournaled(99).unwrap(), &Default::default()).unwrap();
+    assert_eq!(copy.versions(&path("a")).unwrap(), expected);
+}
+
+fn a_manifest_stays_while_its_path_has_a_session(fixture: &Fixture) {
+    fixture.write(&["a"]);
+    let session = super::path_sessions::join_at(fixture, "a");
+    assert_refused!(fixture.commit(vec![remapped(fixture, "a", 1, 77)]), Error::Refused { .. });
+    fixture.catalog.discard(session.id).unwrap();
+    fixture.commit(vec![remapped(fixture, "a", 1, 77)]).unwrap();
 }

@@ -32,7 +32,7 @@ fn key(number: u8) -> HandleKey {
     HandleKey([number; HandleKey::BYTES])
 }
 
-fn join_at(fixture: &Fixture, text: &str) -> PathSession {
+pub(super) fn join_at(fixture: &Fixture, text: &str) -> PathSession {
     join_with(fixture, text, 1)
 }
 

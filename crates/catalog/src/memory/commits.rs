@@ -13,6 +13,7 @@ impl State {
     pub fn commit(&mut self, commit: &Commit) -> Result<Committed> {
         let epoch = self.lease(commit.session)?.epoch.min(commit.epoch);
         self.check_references(&commit.references, epoch)?;
+        commit.changes.iter().try_for_each(|change| self.check_sessions(change))?;
         let (before, now_ns, counters) = (self.counters, self.now_ns, &mut self.counters);
         let applied = self.tree.attempt(|tree| {
             let numbers = commit.changes.iter().map(|change| tree.apply(change, now_ns, None, counters));
@@ -41,6 +42,15 @@ impl State {
         };
         self.add_to_journal(record);
         Ok(Committed { sequence, numbers })
+    }
+
+    /// A session's owners read the version that it began over, by the manifest that this had then.
+    fn check_sessions(&self, change: &Change) -> Result<()> {
+        let Change::Manifest { path, .. } = change else { return Ok(()) };
+        match self.has_session(path) {
+            true => refused(path, Refusal::HasSession),
+            false => Ok(()),
+        }
     }
 
     fn add_to_journal(&mut self, record: JournalRecord) {

@@ -28,6 +28,11 @@ struct StripeSet {
 }
 
 impl State {
+    /// Whether the path has a session, live or interrupted.
+    pub fn has_session(&self, path: &StorePath) -> bool {
+        self.path_sessions.values().any(|open| open.session.path == *path)
+    }
+
     pub fn join(&mut self, join: &Join) -> PathSession {
         self.set_aside_expired(&join.path);
         let id = match self.live_session(&join.path) {

@@ -100,6 +100,7 @@ impl Tree {
             Change::Rename { from, to } => self.rename(from, to, counters)?,
             Change::Attributes { path, attributes } => self.set_attributes(path, attributes)?,
             Change::Forget { path, file, versions } => self.forget(path, *file, versions)?,
+            Change::Manifest { path, version, root } => self.set_root(path, *version, root)?,
         }
         Ok(None)
     }
@@ -228,6 +229,18 @@ impl Tree {
             return refused(path, Refusal::KindStays);
         }
         self.set_file(id, Some(File { attributes: attributes.clone(), ..file.clone() }));
+        Ok(())
+    }
+
+    fn set_root(&mut self, path: &StorePath, version: VersionId, root: &Root) -> Result<()> {
+        let (id, file) = self.find(path).ok_or_else(|| not_found(path))?;
+        if id != version.file {
+            return refused(path, Refusal::IsAnotherFile);
+        }
+        let mut file = file.clone();
+        let (_, kept) = file.versions.get_mut(&version.number).ok_or_else(|| not_found(path))?;
+        kept.record.root = root.clone();
+        self.set_file(id, Some(file));
         Ok(())
     }
 

@@ -20,6 +20,7 @@ impl WriteTransaction<'_> {
         self.refer(&commit.references, epoch, referral)?;
         let mut numbers = Vec::with_capacity(commit.changes.len());
         for change in &commit.changes {
+            self.check_sessions(change)?;
             numbers.extend(self.apply(change, self.now_ns, None)?);
         }
         for (session, stripe_set, number) in &commit.checkpoints {
@@ -34,6 +35,16 @@ impl WriteTransaction<'_> {
         };
         self.add_to_journal(&record)?;
         Ok(Committed { sequence, numbers: record.numbers })
+    }
+
+    /// A session's owners read the version that it began over, by the manifest that this had then.
+    fn check_sessions(&self, change: &Change) -> Attempt<()> {
+        let Change::Manifest { path, .. } = change else { return Ok(()) };
+        let text = "SELECT 1 FROM path_sessions WHERE path = ?1 LIMIT 1";
+        match first(self.sql, text, [path.as_bytes()], |_| Ok(()))? {
+            Some(()) => Ok(refused(path, Refusal::HasSession)?),
+            None => Ok(()),
+        }
     }
 
     /// Records a transaction until a container has it.

@@ -3,7 +3,7 @@
 //! Every change checks all that can refuse it before it alters a row: in replay a refused change is left out
 //! while the transaction goes on.
 
-use format::{Attributes, Change, FileId, FileKind, StorePath, VersionId, VersionRecord};
+use format::{Attributes, Change, FileId, FileKind, Root, StorePath, VersionId, VersionRecord};
 use rusqlite::Connection;
 
 use super::failure::Attempt;
@@ -54,6 +54,7 @@ impl WriteTransaction<'_> {
             Change::Rename { from, to } => self.rename(from, to)?,
             Change::Attributes { path, attributes } => self.set_attributes(path, attributes)?,
             Change::Forget { path, file, versions } => self.forget(path, *file, versions)?,
+            Change::Manifest { path, version, root } => self.set_root(path, *version, root)?,
         }
         Ok(None)
     }
@@ -264,6 +265,18 @@ impl WriteTransaction<'_> {
         let text = "UPDATE files SET attributes = ?2 WHERE id = ?1";
         run(self.sql, text, (found.file.0 as i64, attributes.encode()))?;
         Ok(())
+    }
+
+    fn set_root(&mut self, path: &StorePath, version: VersionId, root: &Root) -> Attempt<()> {
+        let found = find(self.sql, path)?.ok_or_else(|| not_found(path))?;
+        if found.file != version.file {
+            return Ok(refused(path, Refusal::IsAnotherFile)?);
+        }
+        let text = "UPDATE versions SET root = ?3 WHERE file = ?1 AND number = ?2";
+        match run(self.sql, text, (version.file.0 as i64, version.number as i64, root.encode()))? {
+            0 => Err(not_found(path).into()),
+            _ => Ok(()),
+        }
     }
 
     fn forget(&mut self, path: &StorePath, file: FileId, versions: &[u64]) -> Attempt<()> {

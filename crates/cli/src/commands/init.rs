@@ -4,7 +4,7 @@ use std::ffi::{CString, OsString};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use format::{ChunkerKind, CodecChoice, FingerprintKind, Settings, StoreId};
+use format::{ChunkerKind, CodecChoice, FingerprintKind, Mode, Settings, StoreId};
 use serde_json::json;
 use transfer::random_bytes;
 
@@ -31,6 +31,9 @@ pub struct Arguments {
     /// auto (chosen per block), none, lz4, lz4:fast, lz4hc, zstd, zlib (or gzip) or xz; the last four also with :LEVEL
     #[arg(long, value_name = "CODEC", default_value = "auto")]
     codec: CodecChoice,
+    /// What is to be least where codecs are chosen per block: performance (time), balanced, archival (bytes) or energy
+    #[arg(long, value_name = "MODE", conflicts_with = "codec")]
+    mode: Option<Mode>,
     /// A directory on a local disk for catalog and table, when the store lies on NFS, Lustre or GPFS
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
@@ -67,7 +70,7 @@ fn settings(arguments: &Arguments) -> anyhow::Result<Settings> {
         chunker: arguments.chunker,
         segment_bytes: arguments.segment_bytes,
         fingerprint: arguments.fingerprint,
-        codec: arguments.codec,
+        codec: arguments.mode.map_or(arguments.codec, CodecChoice::Auto),
         state,
         shared_gid: arguments.shared.as_deref().map(group_number).transpose()?,
         upstream: None,

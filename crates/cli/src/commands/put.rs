@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use format::MAX_TAGS;
-use repository::{Access, Repository};
+use format::{CodecChoice, MAX_TAGS, Mode};
+use repository::{Access, DedupMode, Repository};
 use serde_json::{Value, json};
 
 use crate::failure::{Incomplete, Interrupted, explained, is_of_an_absent_node, misuse};
@@ -50,6 +50,14 @@ pub struct Arguments {
     /// damaged there is stored again
     #[arg(long)]
     force: bool,
+    /// Whether content that the store has already is looked up and stored once: without (`off`) a busy store pays no look-ups, and
+    /// `thalweg dedup` removes the duplicates later
+    #[arg(long, value_name = "WHEN", value_enum, default_value = "on")]
+    dedup: Dedup,
+    /// Choose the codecs of this data for what is to be least: performance (time), balanced, archival (bytes) or energy
+    /// (default: as the store says)
+    #[arg(long, value_name = "MODE")]
+    mode: Option<Mode>,
     /// Where a name was a file or directory and is something else now, drop what the store has of it, with all versions
     #[arg(long)]
     replace: bool,
@@ -81,6 +89,22 @@ pub struct Arguments {
     host: Option<String>,
     #[command(flatten)]
     rates: RateLimits,
+}
+
+/// `--dedup`.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Dedup {
+    On,
+    Off,
+}
+
+impl From<Dedup> for DedupMode {
+    fn from(dedup: Dedup) -> Self {
+        match dedup {
+            Dedup::On => DedupMode::On,
+            Dedup::Off => DedupMode::Off,
+        }
+    }
 }
 
 /// How often a put begins again because its node was started again.
@@ -147,6 +171,8 @@ fn put_again_after_restarts(
     let may_begin_again = is_remote && !is_stream;
     let access = if arguments.0.dry_run { Access::Read } else { Access::Write };
     let mut repository = open_store(&to.store, access)?;
+    repository.refused_model.iter().for_each(|why| output.note(why));
+    encode_by_mode(&repository, arguments.0);
     let stored = Stored::default();
     let (mut fruitless, mut committed) = (0, 0);
     for attempt in 1.. {
@@ -172,6 +198,7 @@ fn put_again_after_restarts(
                 ));
                 drop(repository);
                 repository = open_when_back(&to.store, access).map_err(|error| broken_off(error, &stored))?;
+                encode_by_mode(&repository, arguments.0);
             }
             Err(error) if may_begin_again && is_of_a_restarted_node(&error) => return Err(broken_off(error, &stored)),
             Err(error) if is_remote && is_stream && is_of_a_restarted_node(&error) => {
@@ -219,6 +246,12 @@ fn is_of_a_full_disk(error: &anyhow::Error) -> bool {
     error.downcast_ref().is_some_and(repository::Error::is_full)
 }
 
+fn encode_by_mode(repository: &Repository, arguments: &Arguments) {
+    if let Some(mode) = arguments.mode {
+        repository.encode_by(CodecChoice::Auto(mode));
+    }
+}
+
 /// Opens the store again as soon as its node answers.
 fn open_when_back(store: &StoreAddress, access: Access) -> anyhow::Result<Arc<Repository>> {
     let deadline = Instant::now() + NODE_TIMEOUT;
@@ -247,13 +280,21 @@ fn run(
             if !streams::can_read_input() {
                 bail!("standard input is not open for reading; nothing was put");
             }
-            return put_stream(repository, std::io::stdin().lock(), source, commits, stored, output);
+            return put_stream(
+                repository,
+                std::io::stdin().lock(),
+                source,
+                (commits, arguments.dedup.into()),
+                stored,
+                output,
+            );
         }
     }
     let workers = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let options = Options {
         commits,
         force: arguments.force,
+        dedup: arguments.dedup.into(),
         workers,
         avoid: own_directories(repository, &to.store),
         exclusions: exclusions.clone(),

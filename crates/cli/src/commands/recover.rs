@@ -8,6 +8,7 @@ use format::{SessionId, VersionRecord};
 use repository::{Access, Repository};
 use serde_json::Value;
 use transfer::message::{Reply, Request};
+use transfer::{Remote, RemoteCatalog};
 
 use super::{COMMITTER, note_holes, refuse_without_data, sessions_of};
 use crate::clock::now_ns;
@@ -16,6 +17,9 @@ use crate::location::{Location, StoreAddress};
 use crate::opening::{connect, open_store};
 use crate::output::Output;
 use crate::shown;
+
+/// How often a node is asked to recover that does not say whether it did.
+const MAX_ATTEMPTS: u32 = 3;
 
 /// Commit what an interrupted session had checkpointed, or drop it
 #[derive(clap::Args)]
@@ -147,11 +151,28 @@ fn why_live(session: &PathSession, lease_left_ms: Option<u64>, now_ns: i64) -> S
     }
 }
 
+/// Requests it again where the node was replaced before it answered and the session is still there: then nothing was
+/// recovered.
 fn recover_remotely(address: &str, session: SessionId) -> anyhow::Result<u64> {
-    Ok(connect(address)?.obtain(&Request::Recover { session }, |reply| match reply {
-        Reply::Version { number } => Some(number),
-        _ => None,
-    })?)
+    let remote = connect(address)?;
+    let mut attempts = 0..MAX_ATTEMPTS;
+    loop {
+        attempts.next();
+        let recovered = remote.obtain(&Request::Recover { session }, |reply| match reply {
+            Reply::Version { number } => Some(number),
+            _ => None,
+        });
+        match recovered {
+            Err(transfer::Error::Unavailable { .. }) if !attempts.is_empty() && is_left(&remote, session) => {}
+            answer => return Ok(answer?),
+        }
+    }
+}
+
+/// Whether the node answers that the session can still be recovered.
+fn is_left(remote: &Remote, session: SessionId) -> bool {
+    let sessions = RemoteCatalog::new(remote.clone()).path_sessions();
+    sessions.is_ok_and(|found| found.iter().any(|found| found.id == session && found.interrupted))
 }
 
 fn recovered(repository: &Repository, location: &Location) -> anyhow::Result<VersionRecord> {

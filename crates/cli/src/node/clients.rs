@@ -167,10 +167,11 @@ impl Clients {
         ended.flat_map(|client| client.closed.drain(..)).collect()
     }
 
-    /// Takes all handles of all clients: the node stops.
-    pub fn take_handles(&self) -> Vec<Handle> {
-        let mut clients = self.clients.lock().expect("no panic holds it");
-        clients.values_mut().flat_map(|client| std::mem::take(&mut client.handles)).collect()
+    /// Takes the handles of clients that had left by then. The others come to the node that is started next.
+    pub fn take_handles_of_gone(&self, by: Instant) -> Vec<Handle> {
+        let mut clients = self.lock();
+        let gone = clients.values_mut().filter(|client| client.alone_since.is_some_and(|since| since <= by));
+        gone.flat_map(|client| std::mem::take(&mut client.handles)).collect()
     }
 
     /// Returns the handles of clients that stayed away too long.
@@ -250,7 +251,22 @@ mod tests {
         let again = clients.open_once(1, key(5), || panic!("it is not opened again"));
         assert_eq!(again.unwrap(), Reply::Done {});
         open(&clients, 6).unwrap();
-        assert_eq!(clients.take_handles(), [handle(5), handle(6)]);
+        let _ = clients.disconnected(1);
+        assert_eq!(clients.take_handles_of_gone(Instant::now()), [handle(5), handle(6)]);
+    }
+
+    #[test]
+    fn a_node_that_stops_leaves_the_files_of_clients_that_are_there() {
+        let clients = Clients::default();
+        [1, 2].into_iter().for_each(|client| clients.connected(client, 0));
+        for (client, number) in [(1, 5), (2, 6)] {
+            clients.open_once(client, key(number), || Ok((Reply::Done {}, handle(number)))).unwrap();
+        }
+        let _ = clients.disconnected(1);
+        let asked = Instant::now();
+        // Its connection ends with the node.
+        let _ = clients.disconnected(2);
+        assert_eq!(clients.take_handles_of_gone(asked), [handle(5)]);
     }
 
     #[test]
@@ -281,7 +297,7 @@ mod tests {
         let failed = clients.open_once(1, key(5), || Err(Failure::new(FailureKind::Io, "once".to_owned())));
         assert!(failed.is_err());
         open(&clients, 5).unwrap();
-        assert_eq!(clients.take_handles(), [handle(5)]);
+        assert_eq!(clients.take_handles_of_gone(Instant::now()), [handle(5)]);
     }
 
     #[test]
@@ -301,7 +317,7 @@ mod tests {
             has_begun.recv().unwrap();
             clients.open_once(1, key(5), || panic!("it is not opened again")).unwrap();
         });
-        assert_eq!(clients.take_handles(), [handle(5)]);
+        assert_eq!(clients.take_handles_of_gone(Instant::now()), [handle(5)]);
     }
 
     #[test]
@@ -311,7 +327,7 @@ mod tests {
         open(&clients, 6).unwrap();
         clients.gave_back(handle(5));
         clients.gave_back(handle(5));
-        assert_eq!(clients.take_handles(), [handle(6)]);
+        assert_eq!(clients.take_handles_of_gone(Instant::now()), [handle(6)]);
     }
 
     #[test]

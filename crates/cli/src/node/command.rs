@@ -112,6 +112,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
         None => Ok(repository::open(&directory, Access::Write)?),
     };
     let repository = Arc::new(arguments.retry(open)?);
+    repository.refused_model.iter().for_each(|why| tracing::warn!("{why}"));
     let node = Node::new(repository.clone(), random_number()?, arguments.options(), upstream);
     let threads = node.start().context("starting the node's threads")?;
     let is_open = secret.is_none();
@@ -133,11 +134,12 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let accepting = server.spawn();
     ending.ready();
     ending.wait();
+    let asked = Instant::now();
     tracing::info!(peer = %address, "the node was asked to stop");
     node.prepare_to_stop();
     server.stop();
     let _ = accepting.join();
-    let checkpointed = node.stop();
+    let checkpointed = node.stop(asked);
     threads.into_iter().chain([watch]).chain(tidying).for_each(|thread| drop(thread.join()));
     drop(node);
     log::flush();

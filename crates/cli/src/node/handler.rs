@@ -153,13 +153,15 @@ impl Connection {
                 self.owed_bytes += payload.len() as u64;
                 self.send_blocks((session, stripe_set, sequence), blocks, payload, replier);
             }
-            request => match self.answer(request, payload) {
-                Ok(Answered { reply, payload, _charge }) => {
+            request => match (matches!(request, Request::Get { .. }), self.answer(request, payload)) {
+                (_, Ok(Answered { reply, payload, _charge })) => {
                     let pieces: Vec<&[u8]> = payload.iter().map(Vec::as_slice).collect();
                     self.traffic.sent(pieces.iter().map(|piece| piece.len() as u64).sum());
                     replier.reply_with(reply, &pieces);
                 }
-                Err(failure) => replier.fail(failure),
+                // Nodes near their clients ask beyond what they know of. A reader that needs the segment reports it.
+                (true, Err(failure)) if is_behind_unclosed_end(&failure) => replier.fail_quietly(failure),
+                (_, Err(failure)) => replier.fail(failure),
             },
         }
     }
@@ -468,6 +470,10 @@ impl Connection {
             },
         })
     }
+}
+
+fn is_behind_unclosed_end(failure: &Failure) -> bool {
+    failure.subject.as_ref().is_some_and(|subject| subject.damage.ends_with(store::UNCLOSED_END))
 }
 
 fn plain(reply: Reply) -> Answer {

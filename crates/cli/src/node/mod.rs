@@ -38,6 +38,7 @@ mod workers;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Instant;
 
 use catalog::LocalCatalog;
 use format::{HandleKey, Secret, SessionId};
@@ -183,13 +184,14 @@ impl Node {
         self.asked_to_stop.load(Ordering::SeqCst)
     }
 
-    /// Makes everything received durable and ends the workers.
-    pub fn stop(&self) -> repository::Result<()> {
+    /// Makes everything received durable and ends the workers. The sessions of clients that were there when the node was
+    /// asked to stop stay, as after a crash: the node that is started next goes on with them, or their leases run out.
+    pub fn stop(&self, asked: Instant) -> repository::Result<()> {
         // The users of a stripe set that failed have had the error.
         let stripe_sets = self.stripe_sets.all().into_iter().filter(|entry| entry.owner.failure().is_none());
         let checkpointed: Vec<_> = stripe_sets.map(|entry| self.checkpoint_at_end(&entry)).collect();
-        // A file still open was not closed: this checkpoint is its last.
-        for (session, key) in self.clients.take_handles() {
+        // A file that a client left open was not closed: this checkpoint is its last.
+        for (session, key) in self.clients.take_handles_of_gone(asked) {
             self.leave(session, &key);
         }
         self.stopping.store(true, Ordering::SeqCst);

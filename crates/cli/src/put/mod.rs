@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 
 use policy::pipelining::Pipelining;
-use repository::{BATCH_BYTES, BatchThreads, Packed, Packer, Repository};
+use repository::{BATCH_BYTES, BatchThreads, DedupMode, Packed, Packer, Repository};
 use store::ClaimOwner;
 
 use self::commits::Commits;
@@ -48,6 +48,7 @@ pub struct Options {
     pub commits: CommitOptions,
     /// Read files again even when they are as they were.
     pub force: bool,
+    pub dedup: DedupMode,
     /// Threads that read and reduce.
     pub workers: usize,
     /// Device and inode of directories not to descend into: the store itself.
@@ -93,6 +94,7 @@ pub fn put(
                 progress: &progress,
                 dry_run: options.commits.dry_run,
                 pipelining,
+                dedup: options.dedup,
             };
             scope.spawn(move || Worker::new(scope, shared, slot, ClaimOwner(number), outcomes).run());
         }
@@ -126,7 +128,7 @@ pub fn put_stream(
     repository: &Repository,
     stream: impl Read,
     source: &Source,
-    options: CommitOptions,
+    (options, dedup): (CommitOptions, DedupMode),
     stored: &Stored,
     output: &Output,
 ) -> anyhow::Result<Summary> {
@@ -134,7 +136,8 @@ pub fn put_stream(
     let packed = std::thread::scope(|scope| {
         let Pipelining { batches, batch_bytes } = pipelining(repository, 1);
         let threads = BatchThreads::start(scope, repository, ClaimOwner(1), batches, batch_bytes);
-        pack_stream(Packer::new(repository, ClaimOwner(1)).with_threads(threads), stream, &progress)
+        let packer = Packer::new(repository, ClaimOwner(1)).with_threads(threads).with_dedup(dedup);
+        pack_stream(packer, stream, &progress)
     })?;
     progress.finish();
     let target = source.target.clone();

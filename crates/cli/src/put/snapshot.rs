@@ -119,7 +119,7 @@ impl SnapshotNames {
                 let entry = known.map(|known| FileEntry { attributes: attributes.clone(), ..known.clone() });
                 entry.iter().for_each(|entry| self.entry(path, entry));
             }
-            Change::Remove { .. } | Change::Rename { .. } | Change::Forget { .. } => {}
+            Change::Remove { .. } | Change::Rename { .. } | Change::Forget { .. } | Change::Manifest { .. } => {}
         }
         None
     }

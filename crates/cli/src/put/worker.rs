@@ -11,7 +11,7 @@ use std::thread::Scope;
 use catalog::FileEntry;
 use format::{Attributes, Change, FileKind, StorePath, VersionRecord};
 use policy::pipelining::Pipelining;
-use repository::{BatchThreads, KnownDamage, Packed, Packer, Repository};
+use repository::{BatchThreads, DedupMode, KnownDamage, Packed, Packer, Repository};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use store::ClaimOwner;
@@ -57,6 +57,7 @@ pub struct Shared<'a> {
     /// Files are opened, and not read.
     pub dry_run: bool,
     pub pipelining: Pipelining,
+    pub dedup: DedupMode,
 }
 
 /// The data that go with a file through the packer.
@@ -104,7 +105,7 @@ impl<'a> Worker<'a> {
         let buffer = vec![0; content::READ_BYTES];
         let Pipelining { batches, batch_bytes } = shared.pipelining;
         let threads = BatchThreads::start(scope, shared.repository, claim_owner, batches, batch_bytes);
-        let packer = Packer::new(shared.repository, claim_owner).with_threads(threads);
+        let packer = Packer::new(shared.repository, claim_owner).with_threads(threads).with_dedup(shared.dedup);
         Worker { packer, slot, shared, outcomes, buffer, found: Vec::new(), unit_bytes: 0 }
     }
 

@@ -72,6 +72,6 @@ fn list_names(draft: &mut SnapshotDraft, change: &Change) {
         Change::Make { path, attributes } => draft.add(path, attributes),
         Change::Write { path, version, .. } => draft.add_name(path, version.content),
         Change::Link { path, .. } | Change::Attributes { path, .. } => draft.add_name(path, None),
-        Change::Remove { .. } | Change::Rename { .. } | Change::Forget { .. } => {}
+        Change::Remove { .. } | Change::Rename { .. } | Change::Forget { .. } | Change::Manifest { .. } => {}
     }
 }

@@ -81,7 +81,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Makes a builder that relies on nothing the store has: for moving a file out of containers that are going.
+    /// Makes a builder that asks for nothing the store has: for moving a file out of containers that are going, and for
+    /// writing without look-ups.
     pub(crate) fn anew(repository: &'a Repository, claim_owner: ClaimOwner) -> Self {
         Builder { again: true, ..Self::new(repository, claim_owner) }
     }

@@ -24,7 +24,7 @@ use format::ContainerId;
 pub use opening::open_near;
 
 use crate::engines::open_made;
-use crate::{Access, CollectReport, Repository, Result, collect};
+use crate::{Access, CollectReport, LEASE_MS, Repository, Result, collect};
 use forwarder::Forwarder;
 use sent_segments::SentSegments;
 use store::NearStore;
@@ -89,7 +89,14 @@ impl Upstream {
 
     /// Returns why nothing can be sent to the far store, or relied on there, until it is opened again, if there is a reason.
     pub fn reopen_reason(&self) -> Option<String> {
-        self.far.reopen_reason().or_else(|| self.forwarder.failure())
+        if self.far.lease().is_lost() {
+            let seconds = LEASE_MS / 1000;
+            return Some(format!(
+                "its session at the far store has ended: the far node was away, or this one stood still, for more than {seconds} s"
+            ));
+        }
+        // The failure speaks to a command.
+        self.forwarder.failure().map(|_| "the far node was restarted, and has lost what it had not committed".into())
     }
 
     /// Collects the near store if its containers are longer than so many bytes: what is not in a checkpoint of an unfinished

@@ -13,6 +13,9 @@ use crate::guard::lock;
 use crate::lru::Lru;
 use crate::{Error, Registrar, Result};
 
+/// Ends the sentence about a segment that lies behind all that can be read of a file without a footer or a live writer.
+pub const UNCLOSED_END: &str = "the file, which its writer never closed, can be read up to here";
+
 /// Indexes searched for a fingerprint before the table is: duplicates come in the order they were stored in.
 const RECENT_INDEXES: usize = 4;
 
@@ -284,7 +287,7 @@ impl Containers {
             }
             Ok(_) => match self.registrar.is_growing(index.container()) {
                 Ok(true) => not_found(),
-                Ok(false) => corrupt(end, "the file, which its writer never closed, can be read up to here"),
+                Ok(false) => corrupt(end, UNCLOSED_END),
                 Err(error) => error,
             },
             Err(error) => error,

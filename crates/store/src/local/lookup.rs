@@ -124,6 +124,26 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Returns of each segment the lowest address that may be referred to, among those that the table knows.
+    pub fn lowest_addresses(&self, fingerprints: &[Fingerprint]) -> Result<Vec<Option<SegmentAddress>>> {
+        let (runs, lost) = (self.table.runs(), self.lost()?);
+        let lowest = |fingerprint: &Fingerprint| {
+            let mut addresses = runs.candidates(fingerprint);
+            addresses.sort_unstable();
+            for address in addresses.into_iter().filter(|address| !lost.contains(*address)) {
+                if let Referable::In(physical) = self.containers.referable(address.container)?
+                    && let Confirmed::Yes(_) = self.containers.confirm(physical, address, fingerprint)
+                {
+                    return Ok(Some(address));
+                }
+            }
+            Ok(None)
+        };
+        fingerprints.iter().map(lowest).collect()
+    }
+}
+
 /// One batch of look-ups.
 struct Lookup<'a> {
     shared: &'a Shared,

@@ -1,7 +1,8 @@
 //! Resolves names: which nodes serve a name, and its path in the store.
 //!
 //! `/path` belongs to the nodes of `THALWEG_NODES`; `ALIAS:/path` to those of `THALWEG_ALIAS_<ALIAS>` or of
-//! `[alias.ALIAS]` in the configuration file.
+//! `[alias.ALIAS]` in the configuration file. What `SD:` stands before again is the same name: PnetCDF 1.12 takes
+//! all up to the first colon for a file system's type, and asks POSIX for the rest.
 
 use std::path::PathBuf;
 
@@ -10,6 +11,9 @@ use format::StorePath;
 use super::OpenError;
 use super::settings::{addresses, text};
 use crate::Error;
+
+/// Of names, which this module is given without it.
+const PREFIX: &[u8] = b"SD:";
 
 #[derive(Debug, PartialEq)]
 pub(super) struct Resolved {
@@ -32,6 +36,9 @@ pub(super) fn resolve(name: &[u8], default_nodes: &[String]) -> Result<Resolved,
     let path = StorePath::new(path).map_err(|error| refuse(error.to_string()))?;
     if path.is_root() {
         return Err(refuse("the name of a file is missing after `SD:`".into()));
+    }
+    if path.as_bytes().last() == Some(&b'/') || name.ends_with(b"/") {
+        return Err(refuse("a name that ends with `/` is no file's".into()));
     }
     let mut nodes = match alias {
         None if default_nodes.is_empty() => return Err(nothing_configured(name)),
@@ -58,6 +65,9 @@ fn first_node(path: &[u8], nodes: usize) -> usize {
 }
 
 fn split(name: &[u8]) -> Result<(Option<&str>, &[u8]), OpenError> {
+    if let Some(rest) = name.strip_prefix(PREFIX) {
+        return split(rest);
+    }
     let Some(colon) = name.iter().position(|byte| *byte == b':') else { return Ok((None, name)) };
     if name[..colon].contains(&b'/') {
         return Ok((None, name));
@@ -151,6 +161,8 @@ mod tests {
     fn names_split_at_an_alias_only_before_the_first_slash() {
         assert_eq!(split(b"/run/a:b").unwrap(), (None, &b"/run/a:b"[..]));
         assert_eq!(split(b"fast-1:/run/a:b").unwrap(), (Some("fast-1"), &b"/run/a:b"[..]));
+        assert_eq!(split(b"SD:/run/a:b").unwrap(), split(b"/run/a:b").unwrap());
+        assert_eq!(split(b"SD:fast-1:/run").unwrap(), split(b"fast-1:/run").unwrap());
         assert!(split(b":/a").is_err());
         assert!(split(b"a b:/a").is_err());
     }

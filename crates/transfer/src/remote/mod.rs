@@ -271,8 +271,8 @@ impl Remote {
     }
 
     fn replaced(&self) -> Error {
-        let why = "the node was restarted while this command stored data there; what it had not committed may be lost, what \
-                   it had committed is kept; run it again";
+        let why = "the node was restarted while this process stored data there: what it had not committed may be lost, what \
+                   it had committed is kept, and it has to begin again";
         Error::Unavailable { peer: self.shared.address.clone(), why: why.into() }
     }
 

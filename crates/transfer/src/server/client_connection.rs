@@ -160,7 +160,8 @@ impl ClientConnection {
         let Some(frame) = connection.receive_greeting(deadline).map_err(ended)? else {
             tracing::warn!(
                 peer = connection.peer(),
-                "authentication failed: the client left when the secret was asked for"
+                "authentication failed: the client left before it proved the secret; it has none, or did not wait longer for \
+                 this node"
             );
             return Ok(false);
         };
