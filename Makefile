@@ -12,6 +12,7 @@
 #   make bench-gate    the gate's measurements: an hour and more, as root (bench/README.md)
 #   make bench-ddiha   DDiHA's figures 12 and 13: a quarter of an hour, as root (bench/README.md)
 #   make bench-diffusion  data diffusion beside Dask and Ray: about twenty minutes (bench/README.md)
+#   make bench-codecs  codecs and the choice among them on held-out data: about ten minutes (bench/README.md)
 #   make test-bed      the emulated wide-area link of bench/wan, tested; `make test` builds it too
 #   make soak          hostile frames for a live node, then everything at once against one store, for SOAK_MINUTES
 #                      (default 5), as root
@@ -22,7 +23,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := build
-.PHONY: build demo test check test-bed bench bench-gate bench-ddiha bench-diffusion soak fuzz install package install-deps
+.PHONY: build demo test check test-bed bench bench-gate bench-ddiha bench-diffusion bench-codecs soak fuzz install package install-deps
 
 export CARGO_TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
 export PATH := $(CARGO_TARGET_DIR)/release:$(PATH):$(HOME)/.cargo/bin
@@ -30,6 +31,7 @@ RELEASE := $(CARGO_TARGET_DIR)/release
 FUZZ_SECONDS ?= 20
 SOAK_MINUTES ?= 5
 PREFIX ?= /usr/local
+CORPUS ?= /var/tmp/thalweg-corpus
 PACKAGES ?= $(CARGO_TARGET_DIR)/packages
 
 build:
@@ -107,6 +109,10 @@ bench-diffusion:
 	@./install bench-diffusion
 	bench/diffusion/run $(BENCH_DIFFUSION)
 
+bench-codecs: build
+	@./install bench-codecs
+	bench/codecs/run --corpus $(CORPUS) $(BENCH_CODECS)
+
 soak: build
 	@./install test
 	THALWEG_FUZZ_SECONDS=$$((60 * $(SOAK_MINUTES) / 5)) cargo test --release -p thalweg-cli --test cli hostile::
@@ -127,4 +133,4 @@ fuzz:
 	done
 
 install-deps:
-	@./install build demo test bench bench-gate bench-ddiha bench-diffusion fuzz
+	@./install build demo test bench bench-gate bench-ddiha bench-diffusion bench-codecs fuzz

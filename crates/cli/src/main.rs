@@ -21,11 +21,13 @@ mod opening;
 mod output;
 mod pacing;
 mod panics;
+mod picture;
 mod progress;
 mod put;
 mod rate_limits;
 mod retention;
 mod run;
+mod sampling;
 mod shown;
 mod signals;
 mod snapshot_retention;
@@ -92,6 +94,7 @@ enum Verb {
     Recover(commands::recover::Arguments),
     Stats(commands::stats::Arguments),
     Train(commands::train::Arguments),
+    Codecs(commands::codecs::Arguments),
     Simulate(commands::simulate::Arguments),
     Secret(commands::secret::Arguments),
     /// Serve a store to programs and remote commands: the deduplication and storage server
@@ -184,6 +187,7 @@ fn execute(verb: Verb, configuration: &Configuration, output: &Output) -> anyhow
         Verb::Recover(arguments) => commands::recover::execute(arguments, output),
         Verb::Stats(arguments) => commands::stats::execute(arguments, output),
         Verb::Train(arguments) => commands::train::execute(arguments, output),
+        Verb::Codecs(arguments) => commands::codecs::execute(&arguments, output),
         Verb::Simulate(arguments) => commands::simulate::execute(arguments, output),
         Verb::Secret(arguments) => commands::secret::execute(&arguments, output),
         Verb::Node(arguments) => node::command::execute(&arguments, output),

@@ -8,6 +8,7 @@ mod cli {
     mod broken;
     mod changing_trees;
     mod claims;
+    mod codecs;
     mod company;
     mod comparing;
     mod configuration;

@@ -1,12 +1,30 @@
-//! The laboratory: what each candidate encoding makes of blocks of a user's files, and models fitted to that.
+//! The laboratory: what each candidate encoding makes of blocks of a user's files, what the chooser makes of it, and models
+//! fitted to that.
 //!
 //! Reading order: [`Blocks`] draws blocks from files, [`measure`] encodes one in every way, and [`fit`] makes a model of
-//! many measurements.
+//! many measurements. [`candidate_totals`] sums them up; [`run_chooser`] encodes the blocks as a store would, and [`compare`]
+//! holds that against an oracle; [`figure`] draws both.
 
 mod blocks;
+mod chooser_run;
+mod comparison;
+mod encoding_name;
+mod figure;
+#[cfg(test)]
+mod made;
 mod measurement;
+mod reference;
+mod regret;
+mod totals;
 mod training;
 
 pub use blocks::{Block, Blocks};
+pub use chooser_run::{Choice, run_chooser};
+pub use comparison::{ModeComparison, best_single, compare, oracle};
+pub use encoding_name::candidate_name;
+pub use figure::{Drawn, figure};
 pub use measurement::{Measured, Measurement, measure};
+pub use reference::{REFERENCES, measure_references, reference_name, reference_totals};
+pub use regret::Regret;
+pub use totals::{HEADER_BYTES, Total, candidate_totals, pareto_front};
 pub use training::fit;

@@ -53,7 +53,7 @@ pub fn measure(raw: &[u8]) -> Measurement {
     Measurement { raw_bytes: raw.len(), data, features: features(raw, &data), measured }
 }
 
-fn measure_encoding(raw: &[u8], encoding: &Encoding) -> Measured {
+pub(crate) fn measure_encoding(raw: &[u8], encoding: &Encoding) -> Measured {
     let encode = || encode_with(BlockKind::Data, &[(Fingerprint([0; 32]), raw)], encoding);
     let (mut encode_ns, block) = timed(encode);
     let (mut decode_ns, decoded) = timed(|| decode(black_box(&block)));
@@ -66,7 +66,7 @@ fn measure_encoding(raw: &[u8], encoding: &Encoding) -> Measured {
 }
 
 /// Returns the nanoseconds that this thread computed, whatever else the machine does.
-fn timed<T>(work: impl FnOnce() -> T) -> (u64, T) {
+pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (u64, T) {
     let now = || {
         let time = clock_gettime(ClockId::ThreadCPUTime);
         time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

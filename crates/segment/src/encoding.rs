@@ -81,7 +81,7 @@ pub(crate) fn element_id(element: Element) -> ElementId {
 
 /// Returns the encoding that a header describes; an error when there is a filter unknown here, or when parts of it do
 /// not go together.
-pub(crate) fn described(header: &BlockHeader) -> Result<Encoding> {
+pub fn described(header: &BlockHeader) -> Result<Encoding> {
     let mut filters = [None; MAX_FILTERS];
     for (filter, id) in filters.iter_mut().zip(header.filters) {
         *filter = known_filter(id)?;

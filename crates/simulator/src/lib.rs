@@ -12,7 +12,6 @@ mod nodes;
 mod random;
 mod simulation;
 mod store;
-mod svg;
 mod testbed;
 mod workload;
 

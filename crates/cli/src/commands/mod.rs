@@ -1,6 +1,7 @@
 //! One file per verb: its arguments, and what it does with them.
 
 pub mod cat;
+pub mod codecs;
 pub mod collect;
 pub mod completions;
 pub mod config;

@@ -4,7 +4,6 @@ use std::fs::OpenOptions;
 use std::io::Read;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use policy::cache::Eviction;
@@ -14,6 +13,7 @@ use serde_json::json;
 use simulator::{Provisioning, Report, Settings, Testbed, Workload};
 
 use crate::output::Output;
+use crate::picture::{self, Picture};
 use crate::shown;
 
 /// Beyond these a run takes hours, or more memory than most machines have.
@@ -73,8 +73,8 @@ pub struct Arguments {
     #[arg(long, default_value_t = 10.0, value_name = "L", value_parser = locality)]
     locality: f64,
     /// Draw throughput, queue, nodes and hit ratios over time
-    #[arg(long, value_name = "FILE.svg")]
-    figure: Option<PathBuf>,
+    #[arg(long, value_name = "FILE.svg|FILE.png", value_parser = picture::parser())]
+    figure: Option<Picture>,
 }
 
 /// The source's testbed has these in docs/simulation.md.
@@ -149,10 +149,9 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
         ..Settings::new(testbed, arguments.policy)
     };
     let report = simulator::simulate(&workload, &settings);
-    if let Some(path) = &arguments.figure {
+    if let Some(picture) = &arguments.figure {
         let title = format!("{}, {}, {} GB a node", workload.name, arguments.policy.name(), cache_gb(&testbed));
-        let written = std::fs::write(path, simulator::figure(&title, &report));
-        written.with_context(|| path.display().to_string())?;
+        picture.write(&simulator::figure(&title, &report))?;
     }
     show(&workload, &settings, &report, output)
 }

@@ -1,17 +1,15 @@
 //! `thalweg train`: fits the model by which codecs are chosen to a user's own data.
 
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::time::Instant;
 
-use anyhow::{Context, bail};
-use laboratory::{Block, Blocks, Measurement, measure};
+use anyhow::Context;
 use serde_json::json;
 
 use crate::location::store_of_argument;
 use crate::opening::directory;
 use crate::output::Output;
-use crate::progress::Progress;
+use crate::sampling::{draw_blocks, on_all_cores};
 use crate::shown;
 
 /// Fit the choice of codecs to your own data
@@ -39,9 +37,13 @@ pub struct Arguments {
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let target = target(&arguments)?;
-    let blocks = blocks(&arguments)?;
+    let blocks = draw_blocks(&arguments.data, arguments.blocks)?;
     let began = Instant::now();
-    let measurements = measure_all(&blocks, &output.progress("train"))?;
+    let progress = output.progress("train");
+    progress.set_total(blocks.iter().map(|block| block.bytes as u64).sum());
+    // Each is timed by what its thread computes.
+    let measurements = on_all_cores(&blocks, &progress, laboratory::measure)?;
+    progress.finish();
     let bytes = segment::model_file(&laboratory::fit(&measurements))?;
     target.write(&bytes)?;
     let target = target.file();
@@ -90,42 +92,4 @@ fn target(arguments: &Arguments) -> anyhow::Result<Target> {
     let path: &Path = directory(&store, "train")?;
     repository::read_settings(path)?;
     Ok(Target::Store(path.to_owned()))
-}
-
-fn blocks(arguments: &Arguments) -> anyhow::Result<Vec<Block>> {
-    let mut found = Blocks::default();
-    for path in &arguments.data {
-        found.add(path).with_context(|| path.display().to_string())?;
-    }
-    if found.is_empty() {
-        bail!(
-            "none of the files has 4 KiB or more, and shorter ones say too little; name data like what you will store"
-        );
-    }
-    Ok(found.draw(arguments.blocks as usize))
-}
-
-/// Measures the blocks on all cores: each is timed by what its thread computes.
-fn measure_all(blocks: &[Block], progress: &Progress) -> anyhow::Result<Vec<Measurement>> {
-    progress.set_total(blocks.iter().map(|block| block.bytes as u64).sum());
-    let waiting = Mutex::new(blocks.iter().enumerate());
-    let next = || waiting.lock().expect("no thread panics while it takes a block").next();
-    let work = || -> anyhow::Result<Vec<(usize, Measurement)>> {
-        let mut done = Vec::new();
-        while let Some((number, block)) = next() {
-            let raw = block.read().with_context(|| block.path.display().to_string())?;
-            done.push((number, measure(&raw)));
-            progress.add(block.bytes as u64);
-        }
-        Ok(done)
-    };
-    let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    let parts = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().map(|worker| worker.join().expect("measuring does not panic")).collect::<Vec<_>>()
-    });
-    progress.finish();
-    let mut done = parts.into_iter().collect::<anyhow::Result<Vec<_>>>()?.concat();
-    done.sort_by_key(|(number, _)| *number);
-    Ok(done.into_iter().map(|(_, measurement)| measurement).collect())
 }

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-const MAY_USE: [(&str, &[&str]); 17] = [
+const MAY_USE: [(&str, &[&str]); 19] = [
     ("random", &[]),
     ("format", &[]),
     ("policy", &[]),
@@ -17,7 +17,9 @@ const MAY_USE: [(&str, &[&str]); 17] = [
     ("address", &["catalog", "repository", "transfer"]),
     ("monitoring", &[]),
     ("gate", &["monitoring", "policy"]),
-    ("simulator", &["policy", "random"]),
+    ("plot", &[]),
+    ("laboratory", &["format", "plot", "policy", "segment"]),
+    ("simulator", &["plot", "policy", "random"]),
     ("diffusion", &["policy"]),
     (
         "cli",
@@ -32,6 +34,8 @@ const MAY_USE: [(&str, &[&str]); 17] = [
             "address",
             "gate",
             "monitoring",
+            "laboratory",
+            "plot",
             "simulator",
         ],
     ),

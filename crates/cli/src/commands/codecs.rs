@@ -1,0 +1,152 @@
+//! `thalweg codecs`: what each encoding makes of a user's data, and what the chooser makes of it.
+
+mod document;
+mod table;
+
+use std::path::{Path, PathBuf};
+
+use format::Mode;
+use laboratory::{Block, Drawn, Measured, Measurement, ModeComparison, REFERENCES, Total};
+use policy::compression::Conditions;
+
+use crate::byte_size;
+use crate::output::Output;
+use crate::picture::{self, Picture};
+use crate::progress::Progress;
+use crate::sampling::{draw_blocks, on_all_cores, read};
+use crate::shown;
+
+/// A slower link than this is none.
+const MIN_LINK: u64 = 1 << 10;
+
+/// Compare codecs on your own data, and what each mode would choose
+#[derive(clap::Args)]
+#[command(
+    after_help = "Blocks of the files are encoded in every way that Thalweg chooses from, and once in each mode as a store would encode \
+                        them. An oracle that knows what every way gives is what the modes are held against. Times are processor \
+                        time of one thread, so that other work on the machine matters little; a block takes about a second.\n\n\
+                        Example: thalweg codecs run1/ restart.bin --link 1G --plot codecs.svg --plot codecs.png"
+)]
+pub struct Arguments {
+    /// Files, or folders of files
+    #[arg(required = true, value_name = "DATA")]
+    data: Vec<PathBuf>,
+    /// Blocks to draw; of each file at least one is
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    blocks: u32,
+    /// What mode `performance` sends over, in a second: 512K, 100M or 1.5G (KiB, MiB, GiB); may be given several times
+    #[arg(long, value_name = "RATE", default_value = "100M", value_parser = link)]
+    link: Vec<u64>,
+    /// Draw ratios, speeds and choices, those for the first link; may be given several times
+    #[arg(long, value_name = "FILE.svg|FILE.png", value_parser = picture::parser())]
+    plot: Vec<Picture>,
+}
+
+fn link(text: &str) -> Result<u64, String> {
+    let has_unit = text.ends_with(|last: char| last.is_ascii_alphabetic());
+    let bytes_per_second = byte_size::parse(text).filter(|bytes| has_unit && *bytes >= MIN_LINK);
+    bytes_per_second.ok_or_else(|| "a rate of 1K or more: 512K, 100M or 1.5G (KiB, MiB, GiB a second)".to_owned())
+}
+
+pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
+    let blocks = draw_blocks(&arguments.data, arguments.blocks)?;
+    let runs = runs(&arguments.link);
+    let progress = output.progress("codecs");
+    progress.set_total(bytes_of(&blocks) * (1 + runs.len() as u64));
+    let results = Results::of(&blocks, &runs, &progress)?;
+    progress.finish();
+    draw(&arguments.plot, &arguments.data, &results)?;
+    output.document(&document::document(&results))?;
+    table::lines(&results).iter().try_for_each(|line| output.line(line))
+}
+
+/// Returns each mode with what it is run under; only `performance` asks for the link.
+fn runs(links: &[u64]) -> Vec<(Mode, Conditions)> {
+    let over = |link: &u64| (Mode::Performance, Conditions { bytes_per_second: *link as f32, ..Conditions::default() });
+    let others = [Mode::Balanced, Mode::Archival, Mode::Energy].map(|mode| (mode, Conditions::default()));
+    links.iter().map(over).chain(others).collect()
+}
+
+/// All that was found out.
+struct Results {
+    files: usize,
+    blocks: usize,
+    raw_bytes: u64,
+    candidates: Vec<Total>,
+    references: Vec<Total>,
+    /// Those of `performance` first, in the links' order.
+    modes: Vec<ModeComparison>,
+}
+
+impl Results {
+    fn of(blocks: &[Block], runs: &[(Mode, Conditions)], progress: &Progress) -> anyhow::Result<Self> {
+        let measure = |raw: &[u8]| (laboratory::measure(raw), laboratory::measure_references(raw));
+        let (measurements, references): (Vec<Measurement>, Vec<[Measured; REFERENCES.len()]>) =
+            on_all_cores(blocks, progress, measure)?.into_iter().unzip();
+        let modes = runs.iter().map(|(mode, conditions)| compare(*mode, *conditions, blocks, &measurements, progress));
+        let lengths = blocks.iter().map(|block| block.bytes);
+        let references: Vec<_> = lengths.zip(references).collect();
+        Ok(Results {
+            files: blocks.chunk_by(|one, next| one.path == next.path).count(),
+            blocks: blocks.len(),
+            raw_bytes: bytes_of(blocks),
+            candidates: laboratory::candidate_totals(&measurements),
+            references: laboratory::reference_totals(&references).to_vec(),
+            modes: modes.collect::<anyhow::Result<_>>()?,
+        })
+    }
+}
+
+fn compare(
+    mode: Mode,
+    conditions: Conditions,
+    blocks: &[Block],
+    measurements: &[Measurement],
+    progress: &Progress,
+) -> anyhow::Result<ModeComparison> {
+    let raw = blocks.iter().map(|block| {
+        progress.add(block.bytes as u64);
+        read(block)
+    });
+    let choices = laboratory::run_chooser(mode, conditions, raw)?;
+    Ok(laboratory::compare(policy_mode(mode), conditions, measurements, &choices))
+}
+
+fn policy_mode(mode: Mode) -> policy::compression::Mode {
+    use policy::compression::Mode as Policy;
+    match mode {
+        Mode::Performance => Policy::Performance,
+        Mode::Balanced => Policy::Balanced,
+        Mode::Archival => Policy::Archival,
+        Mode::Energy => Policy::Energy,
+    }
+}
+
+fn bytes_of(blocks: &[Block]) -> u64 {
+    blocks.iter().map(|block| block.bytes as u64).sum()
+}
+
+fn draw(pictures: &[Picture], data: &[PathBuf], results: &Results) -> anyhow::Result<()> {
+    let name = |path: &PathBuf| shown::local(Path::new(path.file_name().unwrap_or(path.as_os_str())));
+    let mut title = data.iter().take(3).map(name).collect::<Vec<_>>().join(", ");
+    if data.len() > 3 {
+        title.push_str(", …");
+    }
+    let drawn = Drawn {
+        title: &format!("Codecs on {title}"),
+        subtitle: &table::sampled(results),
+        candidates: &results.candidates,
+        references: &results.references,
+        modes: &drawn_modes(results),
+    };
+    let page = laboratory::figure(&drawn);
+    pictures.iter().try_for_each(|picture| picture.write(&page))
+}
+
+/// Of `performance` over several links the first one's: a figure has room for a mode's colour once.
+fn drawn_modes(results: &Results) -> Vec<ModeComparison> {
+    let repeated =
+        |number: usize| results.modes[..number].iter().any(|before| before.mode == results.modes[number].mode);
+    let numbers = (0..results.modes.len()).filter(|number| !repeated(*number));
+    numbers.map(|number| results.modes[number].clone()).collect()
+}

@@ -1,0 +1,34 @@
+//! Files that figures are written to: SVG or PNG, by their name.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+
+#[derive(Clone, Debug)]
+pub struct Picture {
+    path: PathBuf,
+    is_png: bool,
+}
+
+/// Refuses names that say neither.
+pub fn parser() -> impl TypedValueParser<Value = Picture> {
+    OsStringValueParser::new().try_map(Picture::new)
+}
+
+impl Picture {
+    fn new(name: OsString) -> Result<Self, String> {
+        let path = PathBuf::from(name);
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("svg") => Ok(Picture { path, is_png: false }),
+            Some("png") => Ok(Picture { path, is_png: true }),
+            _ => Err("its name ends in neither .svg nor .png".to_owned()),
+        }
+    }
+
+    pub fn write(&self, page: &plot::Page) -> anyhow::Result<()> {
+        let bytes = if self.is_png { page.png() } else { page.svg().into_bytes() };
+        std::fs::write(&self.path, bytes).with_context(|| self.path.display().to_string())
+    }
+}
