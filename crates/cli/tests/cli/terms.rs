@@ -15,7 +15,7 @@ const FIELD: &str = "\
     difference digest directory disconnect done durable element encoding ends engines entries entry error event extents failed failure \
     fault faulty fetch field figures file files filter flight forwarder frame frames from guard handle handler handshake \
     header heartbeats held hello holders id identity idle in incoming index io issued join key kind known lease leaves \
-    limits link list live liveness local lock lost lru manifests map memory merge mode names near new next nonce \
+    limits link list live liveness local lock lost lru manifests map memory merge mode name names near new next nonce \
     numbers off offers one open opened operation options order origin others outgoing overwritten pace packed packer \
     pair parts path payload pending permissions pin plain plan pointer pool pooled process published purpose queue \
     queued random range ranges reach read readable reader rebuild receive received record reduction referable refusal \
