@@ -54,8 +54,8 @@ impl ClientData {
         let codec = self.choice.checked_sub(FIRST_CODEC).and_then(|codec| CODECS.get(codec as usize));
         let Some(name) = codec.or_else(|| MODES.get(self.choice as usize)) else {
             return Err(refused(
-                "the first value is none of 0 (chosen for each chunk), 16 none, 17 lz4, 18 lz4:fast, \
-                19 lz4hc, 20 zstd, 21 zlib, 22 xz"
+                "the first value is none of 0 (chosen for each chunk), 1, 2, 3 (the same by performance, archival, energy), \
+                16 none, 17 lz4, 18 lz4:fast, 19 lz4hc, 20 zstd, 21 zlib, 22 xz"
                     .to_owned(),
             ));
         };
@@ -80,6 +80,9 @@ mod tests {
         let numbered = [
             (&[][..], "auto"),
             (&[0], "auto"),
+            (&[1], "auto:performance"),
+            (&[2], "auto:archival"),
+            (&[3], "auto:energy"),
             (&[16], "none"),
             (&[17], "lz4"),
             (&[18], "lz4:fast"),
@@ -94,7 +97,7 @@ mod tests {
 
     #[test]
     fn numbers_without_meaning_are_refused() {
-        for values in [&[1][..], &[4], &[15], &[23], &[u32::MAX], &[16, 1], &[20, 23], &[0, 3]] {
+        for values in [&[4][..], &[15], &[23], &[u32::MAX], &[16, 1], &[20, 23], &[0, 3]] {
             let refused = codec(values);
             assert!(refused.is_err_and(|why| why.starts_with("client data [")), "{values:?}");
         }

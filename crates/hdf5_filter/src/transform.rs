@@ -69,6 +69,6 @@ mod tests {
         *chunk.last_mut().unwrap() ^= 1;
         assert!(transform(REVERSE, &VALUES, &chunk).is_err_and(|why| why.contains("checksum")));
         assert!(transform(REVERSE, &VALUES, &[]).is_err());
-        assert!(transform(0, &[3], &raw()).is_err_and(|why| why.contains("client data [3")));
+        assert!(transform(0, &[4], &raw()).is_err_and(|why| why.contains("client data [4")));
     }
 }

@@ -29,6 +29,9 @@ pub(crate) fn choose(mode: Mode, raw: &[u8], known: Option<Data>) -> Choice {
     if known.is_none() && policy::compression::is_incompressible(probe) {
         return Choice { encoding: policy::compression::never().into(), expected: None };
     }
+    if let Some(encoding) = policy::compression::of_short_block(mode, raw.len(), &known.unwrap_or_default()) {
+        return Choice { encoding, expected: None };
+    }
     let data = known.unwrap_or_else(|| shape::found(raw));
     let log_collisions = probe.byte_collisions.max(0.25).log2();
     let Data { record_length, element, is_known, .. } = data;
