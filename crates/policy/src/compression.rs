@@ -68,10 +68,11 @@ pub fn is_incompressible(probe: Probe) -> bool {
     probe.byte_collisions < EVEN_COLLISIONS && !probe.repeats
 }
 
-/// Shorter blocks are compressed without a look at them: a model has seen none, and there is little to win (bytes).
+/// Shorter blocks are compressed without a look at them: it would cost more than there is to win, and a model has seen few
+/// (bytes).
 const MIN_MODELLED_BYTES: usize = 16 << 10;
 
-/// Returns how a block too short for a model is encoded, and `None` for a longer one.
+/// Returns how a block too short for a look is encoded, and `None` for a longer one.
 pub fn of_short_block(mode: Mode, raw_bytes: usize, data: &Data) -> Option<Encoding> {
     let level = if mode == Mode::Archival { 19 } else { 1 };
     let is_wanted = |candidate: &&Candidate| {
