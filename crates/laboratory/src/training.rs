@@ -5,9 +5,9 @@ use segment::{OUTPUTS_PER_CANDIDATE, logarithms};
 
 use crate::Measurement;
 
-/// Few enough for a file of 300 KiB, since one comes with the command.
+/// Few enough for a file of 400 KiB, since one comes with the command.
 const OPTIONS: FitOptions =
-    FitOptions { trees: 12, max_leaves: 160, min_leaf_examples: 1, features_per_split: 8, seed: 20_261_129 };
+    FitOptions { trees: 10, max_leaves: 240, min_leaf_examples: 1, features_per_split: 8, seed: 20_261_129 };
 
 /// Returns a forest that predicts such measurements. Panics without any.
 pub fn fit(measurements: &[Measurement]) -> Forest {

@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 
 use policy::Encoding;
-use policy::compression::{CANDIDATES, Choices, Chosen, Data, Glance, Goal, Likeness, Mode, Trials};
+use policy::compression::{CANDIDATES, Choices, Chosen, Data, Glance, Goal, Likeness, Mode, Probe, Trials};
 
 use crate::features::{self, FEATURES, Looked};
 use crate::{codec, conditions, filter, model, probe, shape};
@@ -25,29 +25,30 @@ pub(crate) struct Choice {
 
 /// Returns how `raw` should be encoded; `known` is what somebody knows of its data.
 pub(crate) fn choose(mode: Mode, raw: &[u8], known: Option<Data>) -> Choice {
-    let probe = probe::probe(raw);
-    if known.is_none() && policy::compression::is_incompressible(probe) {
-        return Choice { encoding: policy::compression::never().into(), expected: None };
+    let unlooked = |encoding| Choice { encoding, expected: None };
+    let goal = Goal { mode, conditions: conditions::now() };
+    if !policy::compression::can_pay(&goal, raw.len()) {
+        return unlooked(policy::compression::never().into());
     }
-    if let Some(encoding) = policy::compression::of_short_block(mode, raw.len(), &known.unwrap_or_default()) {
-        return Choice { encoding, expected: None };
+    let probe = probe::probe(raw);
+    if let Some(encoding) = policy::compression::without_a_look(&goal, probe, raw.len(), &known.unwrap_or_default()) {
+        return unlooked(encoding);
     }
     let data = known.unwrap_or_else(|| shape::found(raw));
     let log_collisions = probe.byte_collisions.max(0.25).log2();
     let Data { record_length, element, is_known, .. } = data;
     let glance = Glance { mode, record_length, element, is_known, log_collisions };
-    let goal = Goal { mode, conditions: conditions::now() };
     let chosen = CHOICES.with_borrow_mut(|choices| match choices.recall(&glance) {
         Some(recalled) => recalled,
-        None => look(choices, &goal, glance, raw, &data),
+        None => look(choices, &goal, (glance, probe), raw, &data),
     });
     let encoding = CANDIDATES[chosen.candidate].encoding(&data).expect("what was predicted has a meaning");
     Choice { encoding, expected: Some(chosen) }
 }
 
 /// Chooses after a closer look.
-fn look(choices: &mut Choices, goal: &Goal, glance: Glance, raw: &[u8], data: &Data) -> Chosen {
-    let features = features::features(raw, data);
+fn look(choices: &mut Choices, goal: &Goal, (glance, probe): (Glance, Probe), raw: &[u8], data: &Data) -> Chosen {
+    let features = features::features_after(raw, data, probe.byte_collisions);
     let predictions = model::predictions(&features, |candidate| candidate.encoding(data).is_some());
     let mut trials = BlockTrials { raw, data, sample: Vec::new() };
     choices.choose((glance, likeness(data, &features)), &predictions, goal, &mut trials)

@@ -6,12 +6,13 @@
 use policy::Compression;
 use policy::compression::Data;
 
-use crate::codec;
+use crate::record::{FEW, equal_bytes};
+use crate::{codec, probe};
 
 /// Numbers by which a model knows a block.
 pub const FEATURES: usize = 21;
 /// Counts up when features change: a model for others is of no use.
-pub const FEATURES_VERSION: u16 = 1;
+pub const FEATURES_VERSION: u16 = 2;
 
 /// Features that are used by name.
 #[derive(Clone, Copy)]
@@ -32,21 +33,24 @@ const MAX_PLANES: usize = 8;
 
 /// Returns the features of a block that consists of such data.
 pub fn features(raw: &[u8], data: &Data) -> [f32; FEATURES] {
+    features_after(raw, data, probe::probe(raw).byte_collisions)
+}
+
+/// Returns the features of a block whose bytes are so even (see [`probe::probe`]).
+pub(crate) fn features_after(raw: &[u8], data: &Data, byte_collisions: f32) -> [f32; FEATURES] {
     let sample = Sample::of(raw, data);
     let bytes = sample.stretches.concat();
     let numbers = Numbers::of(&sample, data);
-    let plain = sample.planes(|unit, _| unit);
-    let steps = sample.planes(|unit, before| unit.wrapping_sub(before));
-    let xors = sample.planes(|unit, before| unit ^ before);
+    let [plain, steps, xors] = sample.planes();
     [
         (raw.len().max(1) as f32).log2(),
-        collision_entropy(bytes.iter().copied()),
+        (8.0 - byte_collisions.max(0.25).log2()).min(8.0),
         share_of(&bytes, |byte| byte == 0),
         share_of(&bytes, |byte| byte == b'\n' || (0x20..0x7f).contains(&byte)),
         share_of_pairs(&bytes, 1),
         share_of_pairs(&bytes, 4),
         share_of_pairs(&bytes, sample.unit_bytes),
-        lz4_share(&bytes),
+        lz4_share(&[sample.stretches[1], sample.stretches[3]].concat()),
         (data.record_length.max(1) as f32).log2(),
         data.element.bytes().ilog2() as f32,
         plain.mean,
@@ -70,6 +74,7 @@ struct Sample<'a> {
 }
 
 /// What the planes have in common: of every unit the bytes at one place.
+#[derive(Default)]
 struct Planes {
     /// Entropy of a plane's bytes, mean over the planes (bits).
     mean: f32,
@@ -77,6 +82,18 @@ struct Planes {
     even: f32,
     /// Share of planes of which nearly nothing remains.
     constant: f32,
+}
+
+impl Planes {
+    fn add(&mut self, bits: f32) {
+        self.mean += bits;
+        self.even += (bits > 7.0) as u8 as f32;
+        self.constant += (bits < 1.0) as u8 as f32;
+    }
+
+    fn divided_by(self, planes: f32) -> Self {
+        Planes { mean: self.mean / planes, even: self.even / planes, constant: self.constant / planes }
+    }
 }
 
 impl<'a> Sample<'a> {
@@ -92,27 +109,59 @@ impl<'a> Sample<'a> {
         Sample { stretches: std::array::from_fn(stretch), unit_bytes }
     }
 
-    /// Looks at planes of what `change` makes of bytes and those of the unit before.
-    fn planes(&self, change: impl Fn(u8, u8) -> u8) -> Planes {
-        let planes = self.unit_bytes.min(MAX_PLANES);
-        let (mut sum, mut even, mut constant) = (0.0, 0, 0);
-        for plane in 0..planes {
-            let at = plane * self.unit_bytes / planes;
-            let bits = collision_entropy(self.plane(at).map(|(byte, before)| change(byte, before)));
-            sum += bits;
-            even += (bits > 7.0) as u32;
-            constant += (bits < 1.0) as u32;
+    /// Looks at planes of the bytes, of their steps from unit to unit, and of the bits that change.
+    fn planes(&self) -> [Planes; 3] {
+        let count = self.unit_bytes.min(MAX_PLANES);
+        let mut found: [Planes; 3] = Default::default();
+        for plane in 0..count {
+            let pairs = self.pairs(plane * self.unit_bytes / count);
+            found[0].add(pairs.entropy(|byte, _| byte));
+            found[1].add(pairs.entropy(u8::wrapping_sub));
+            found[2].add(pairs.entropy(|byte, before| byte ^ before));
         }
-        let planes = planes as f32;
-        Planes { mean: sum / planes, even: even as f32 / planes, constant: constant as f32 / planes }
+        found.map(|planes| planes.divided_by(count as f32))
     }
 
-    /// Returns the bytes at one place of units, each with that of the unit before.
-    fn plane(&self, at: usize) -> impl Iterator<Item = (u8, u8)> {
-        let of = move |stretch: &'a [u8]| stretch.iter().skip(at).step_by(self.unit_bytes).take(STRETCH_UNITS);
-        self.stretches
-            .iter()
-            .flat_map(move |stretch| of(stretch).skip(1).zip(of(stretch)).map(|(byte, before)| (*byte, *before)))
+    /// Gathers the bytes at one place of units, each with that of the unit before.
+    fn pairs(&self, at: usize) -> Pairs {
+        let mut pairs = Pairs { bytes: [0; MAX_PAIRS], before: [0; MAX_PAIRS], count: 0 };
+        for stretch in &self.stretches {
+            let units = (stretch.len() / self.unit_bytes).min(STRETCH_UNITS);
+            let byte = |unit: usize| stretch[unit * self.unit_bytes + at];
+            for unit in 1..units {
+                (pairs.bytes[pairs.count], pairs.before[pairs.count]) = (byte(unit), byte(unit - 1));
+                pairs.count += 1;
+            }
+        }
+        pairs
+    }
+}
+
+const MAX_PAIRS: usize = STRETCHES * STRETCH_UNITS;
+
+/// The bytes of a plane, and those of the units before.
+struct Pairs {
+    bytes: [u8; MAX_PAIRS],
+    before: [u8; MAX_PAIRS],
+    count: usize,
+}
+
+// A byte counts them.
+const _: () = assert!(STRETCHES * (STRETCH_UNITS - 1) <= u8::MAX as usize);
+
+impl Pairs {
+    /// Returns −log₂ of the share of equal pairs among all pairs of what `change` makes of bytes and those before, at most 8 bits.
+    fn entropy(&self, change: impl Fn(u8, u8) -> u8) -> f32 {
+        let mut changed = [0u8; MAX_PAIRS];
+        let pairs = self.bytes.iter().zip(&self.before);
+        changed.iter_mut().zip(pairs).for_each(|(changed, (byte, before))| *changed = change(*byte, *before));
+        let (mut counts, mut equal) = ([0u8; 256], 0u32);
+        for byte in &changed[..self.count] {
+            equal += u32::from(counts[*byte as usize]);
+            counts[*byte as usize] += 1;
+        }
+        let pairs = (self.count * self.count.saturating_sub(1) / 2).max(1) as f32;
+        -(equal as f32 / pairs).max(1.0 / 256.0).log2()
     }
 }
 
@@ -138,17 +187,25 @@ struct Numbers {
 
 impl Numbers {
     fn of(sample: &Sample, data: &Data) -> Self {
-        let width = data.element.bytes();
+        match data.element.bytes() {
+            2 => Self::of_width(sample, i16::from_le_bytes),
+            4 => Self::of_width(sample, i32::from_le_bytes),
+            8 => Self::of_width(sample, i64::from_le_bytes),
+            _ => Self::default(),
+        }
+    }
+
+    fn of_width<const N: usize, T: Into<i64>>(sample: &Sample, number: impl Fn([u8; N]) -> T) -> Self {
         let mut numbers = Numbers::default();
-        if width == 1 || !sample.unit_bytes.is_multiple_of(width) {
+        if !sample.unit_bytes.is_multiple_of(N) {
             return numbers;
         }
         let mut count = 0;
         for stretch in &sample.stretches {
-            let last = stretch.len().saturating_sub(width - 1);
-            for at in (2 * sample.unit_bytes..last).step_by(width).take(STRETCH_UNITS) {
-                let before = |units: usize| number(&stretch[at - units * sample.unit_bytes..][..width]);
-                numbers.add(before(0), before(1), before(2), width);
+            let value = |at: usize| number(*stretch[at..].first_chunk().expect("stretches are of whole units")).into();
+            for at in (2 * sample.unit_bytes..stretch.len()).step_by(N).take(STRETCH_UNITS) {
+                let [before, earlier] = [1, 2].map(|units| value(at - units * sample.unit_bytes));
+                numbers.add(value(at), before, earlier, N);
                 count += 1;
             }
         }
@@ -175,13 +232,6 @@ impl Numbers {
     }
 }
 
-/// Returns a number of up to 8 bytes; its sign is that of its width.
-fn number(bytes: &[u8]) -> i64 {
-    let mut wide = [0; 8];
-    wide[8 - bytes.len()..].copy_from_slice(bytes);
-    i64::from_le_bytes(wide) >> (64 - 8 * bytes.len())
-}
-
 /// Returns the bits that a signed number needs, as a share of those it has; steps wrap in its width.
 fn bits(value: i64, width: usize) -> f32 {
     let unused = 64 - 8 * width as u32;
@@ -190,28 +240,15 @@ fn bits(value: i64, width: usize) -> f32 {
     (64 - magnitude.leading_zeros()) as f32 / (8 * width) as f32
 }
 
-/// Returns −log₂ of the share of equal pairs among all pairs, at most 8 bits.
-fn collision_entropy(bytes: impl Iterator<Item = u8>) -> f32 {
-    let mut counts = [0u16; 256];
-    let (mut equal_pairs, mut count) = (0u64, 0u64);
-    for byte in bytes {
-        equal_pairs += counts[byte as usize] as u64;
-        counts[byte as usize] += 1;
-        count += 1;
-    }
-    let pairs = (count * count.saturating_sub(1) / 2).max(1) as f32;
-    -((equal_pairs as f32 / pairs).max(1.0 / 256.0)).log2()
-}
-
 fn share_of(bytes: &[u8], wanted: impl Fn(u8) -> bool) -> f32 {
-    bytes.iter().filter(|byte| wanted(**byte)).count() as f32 / bytes.len().max(1) as f32
+    let count = |bytes: &[u8]| bytes.iter().map(|byte| wanted(*byte) as u8).fold(0, u8::wrapping_add) as u32;
+    bytes.chunks(FEW).map(count).sum::<u32>() as f32 / bytes.len().max(1) as f32
 }
 
 /// Returns how many bytes are equal to the one so far before them (share).
 fn share_of_pairs(bytes: &[u8], apart: usize) -> f32 {
     let Some(later) = bytes.get(apart..) else { return 0.0 };
-    let equal = bytes.iter().zip(later).filter(|(one, other)| one == other).count();
-    equal as f32 / later.len().max(1) as f32
+    equal_bytes(&bytes[..later.len()], later) as f32 / later.len().max(1) as f32
 }
 
 /// The tiny trial: what LZ4 makes of the sample (share).

@@ -6,12 +6,17 @@
 
 use policy::compression::Probe;
 
+use crate::fingerprint::is_zero;
+
 /// Runs of bytes that are counted, and their length: a cache line each, 4 KiB in all.
 const RUNS: usize = 64;
 const RUN_BYTES: usize = 64;
 
 /// Even bytes below this many collisions are searched for repeats; `policy` sets its threshold lower.
 const LOOK_FOR_REPEATS_BELOW: f32 = 1.1;
+
+/// Collisions where all bytes are equal.
+const CONSTANT: f32 = 256.0;
 
 /// Words remembered by the search for repeats, and stretches of the block that are compared with them.
 const ANCHORS: usize = 1024;
@@ -21,7 +26,11 @@ const WORD_BYTES: usize = 8;
 /// Returns what a look at a few KiB of the block says.
 pub(crate) fn probe(raw: &[u8]) -> Probe {
     let byte_collisions = byte_collisions(raw);
-    Probe { byte_collisions, repeats: byte_collisions < LOOK_FOR_REPEATS_BELOW && repeats(raw) }
+    Probe {
+        byte_collisions,
+        repeats: byte_collisions < LOOK_FOR_REPEATS_BELOW && repeats(raw),
+        zeros: byte_collisions == CONSTANT && is_zero(raw),
+    }
 }
 
 /// Returns Σ count·(count − 1) over all byte values, relative to what random bytes would give; free of bias, whatever

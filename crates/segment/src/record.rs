@@ -11,12 +11,17 @@ const MIN_EXCESS: u32 = WINDOW_BYTES as u32 / 32;
 /// record's length are as good as it, and a little better by chance.
 pub(crate) fn record_bytes(raw: &[u8]) -> Option<u32> {
     let sample = raw.get(raw.len() / 2..)?.get(..WINDOW_BYTES + MAX_RECORD_BYTES)?;
-    let equal = |distance: usize| equal_bytes(&sample[..WINDOW_BYTES], &sample[distance..][..WINDOW_BYTES]);
-    // By distance; a run of one value is no record of one byte.
-    let counts: [u32; MAX_RECORD_BYTES + 1] =
-        std::array::from_fn(|distance| if distance < 2 { 0 } else { equal(distance) });
-    let mean = counts.iter().sum::<u32>() / counts.len() as u32;
-    let most = counts.iter().max()?.saturating_sub(mean);
+    let (first, second) = sample.split_at(WINDOW_BYTES / 2);
+    // Of the first half all distances are looked at, and of the second those that may be the one.
+    let half = by_distance(|distance| 2 * equal_bytes(first, &sample[distance..]));
+    let (mean, most) = mean_and_most(&half);
+    let is_promising = |count: u32| (count - mean.min(count)) * 2 > most - mean;
+    let counts = by_distance(|distance| match half[distance] {
+        count if is_promising(count) => count / 2 + equal_bytes(&second[..WINDOW_BYTES / 2], &second[distance..]),
+        count => count,
+    });
+    let (mean, most) = mean_and_most(&counts);
+    let most = most - mean;
     let is_record = |&distance: &usize| {
         let is_nearly_most = counts[distance].saturating_sub(mean) * 8 >= most * 7;
         let behind = counts.get(distance + 1).copied().unwrap_or(0);
@@ -26,13 +31,26 @@ pub(crate) fn record_bytes(raw: &[u8]) -> Option<u32> {
     found.filter(|_| most >= MIN_EXCESS).map(|distance| distance as u32)
 }
 
-/// Counts a few at a time, in bytes, which many lanes of a register do at once.
-fn equal_bytes(one: &[u8], other: &[u8]) -> u32 {
-    const FEW: usize = 128;
-    let count = |(one, other): (&[u8; FEW], &[u8; FEW])| {
+type Counts = [u32; MAX_RECORD_BYTES + 1];
+
+/// Counts for all distances; a run of one value is no record of one byte.
+fn by_distance(count: impl Fn(usize) -> u32) -> Counts {
+    std::array::from_fn(|distance| if distance < 2 { 0 } else { count(distance) })
+}
+
+fn mean_and_most(counts: &Counts) -> (u32, u32) {
+    (counts.iter().sum::<u32>() / counts.len() as u32, counts.iter().copied().max().unwrap_or(0))
+}
+
+/// Bytes that are counted at a time, in bytes, which many lanes of a register do at once.
+pub(crate) const FEW: usize = 128;
+
+/// Returns how many bytes are equal to those at the same place of the other, which may be longer.
+pub(crate) fn equal_bytes(one: &[u8], other: &[u8]) -> u32 {
+    let count = |(one, other): (&[u8], &[u8])| {
         one.iter().zip(other).map(|(one, other)| (one == other) as u8).fold(0u8, u8::wrapping_add) as u32
     };
-    one.as_chunks::<FEW>().0.iter().zip(other.as_chunks::<FEW>().0).map(count).sum()
+    one.chunks(FEW).zip(other.chunks(FEW)).map(count).sum()
 }
 
 #[cfg(test)]

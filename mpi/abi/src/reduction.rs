@@ -71,16 +71,24 @@ fn conditions(link: &Link, nodes: usize) -> Conditions {
     // Of the machine: I/O threads are free of the rank's binding.
     let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as f64;
     let neighbours = ranks(&["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"]);
+    let client_cores_idle = (cores / neighbours - 1.0).max(0.0);
+    weigh_by(link, client_cores_idle);
     let (fingerprint_bytes_per_s, encode_bytes_per_s) = reducing_rates();
     Conditions {
         link_bytes_per_s: link.bytes_per_s,
         fingerprint_bytes_per_s,
         encode_bytes_per_s,
-        client_cores_idle: (cores / neighbours - 1.0).max(0.0),
+        client_cores_idle,
         node_cores: f64::from(link.workers.max(1)),
         node_clients: (ranks(&["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"]) / nodes as f64).max(1.0),
         ..Conditions::UNKNOWN
     }
+}
+
+/// Lets mode `performance` weigh this link and these cores, where this process encodes.
+fn weigh_by(link: &Link, idle_cores: f64) {
+    let cores = idle_cores.max(1.0) as f32;
+    segment::set_conditions(policy::compression::Conditions { bytes_per_second: link.bytes_per_s as f32, cores });
 }
 
 /// Returns how many processes the launcher started, from its variables; 1 without any.

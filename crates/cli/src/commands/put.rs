@@ -18,7 +18,10 @@ use crate::location::{Location, StoreAddress};
 use crate::name_patterns::{NamePattern, PatternFile};
 use crate::opening::open_store;
 use crate::output::Output;
-use crate::put::{CommitOptions, Exclusions, Options, SnapshotOptions, Source, Stored, Summary, plan, put, put_stream};
+use crate::put::{
+    CommitOptions, Exclusions, Options, SnapshotOptions, Source, Stored, Summary, measure_conditions, plan, put,
+    put_stream,
+};
 use crate::rate_limits::RateLimits;
 use crate::signals::Interruption;
 use crate::snapshots::{host, tag};
@@ -173,6 +176,7 @@ fn put_again_after_restarts(
     let mut repository = open_store(&to.store, access)?;
     repository.refused_model.iter().for_each(|why| output.note(why));
     encode_by_mode(&repository, arguments.0);
+    measure_conditions(&repository, &to.store);
     let stored = Stored::default();
     let (mut fruitless, mut committed) = (0, 0);
     for attempt in 1.. {

@@ -4,6 +4,7 @@
 //! stop at their next send or receive; there is no other signal. Earlier commits stay.
 
 mod commits;
+mod conditions;
 mod content;
 mod excluding;
 mod links;
@@ -27,6 +28,7 @@ use store::ClaimOwner;
 
 use self::commits::Commits;
 pub use self::commits::{CommitOptions, Stored, Summary};
+pub use self::conditions::measure as measure_conditions;
 pub use self::excluding::Exclusions;
 use self::links::Links;
 use self::queue::Queue;

@@ -6,7 +6,8 @@
 //! best for it whatever the model thought, and what is predicted surely is never tried.
 
 use super::candidates::CANDIDATES;
-use super::mode::{Conditions, Mode, Outcome};
+use super::class::{Class, KNOWN_AFTER_BLOCKS, Likeness};
+use super::mode::{Conditions, Mode};
 use crate::encoding::Element;
 
 /// What a model predicts of one candidate on one block.
@@ -23,20 +24,6 @@ pub struct Prediction {
 /// By candidate; `None` for those that have no meaning for the block.
 pub type Predictions = [Option<Prediction>; CANDIDATES.len()];
 
-/// What makes blocks alike: numbers of which a difference of 1 is a clear one, and what must be the same.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Likeness {
-    pub same: [u32; 3],
-    pub near: [f32; 4],
-}
-
-impl Likeness {
-    fn is_like(&self, other: &Likeness) -> bool {
-        let is_near = |(one, other): (&f32, &f32)| (one - other).abs() < 1.0;
-        self.same == other.same && self.near.iter().zip(&other.near).all(is_near)
-    }
-}
-
 /// Encodes a sample of the block.
 pub trait Trials {
     /// Returns stored / raw bytes of the sample. Its time says nothing: it is short, and the machine may be busy.
@@ -48,67 +35,6 @@ pub trait Trials {
 
 /// Classes that are remembered; the one not met for longest gives way.
 const MAX_CLASSES: usize = 32;
-
-/// Of the time of encoding, what is earned for trials. An archive may take half as long again.
-const EARNED: f32 = 0.02;
-const EARNED_FOR_ARCHIVES: f32 = 0.4;
-
-/// What a new class may spend at once, in blocks; more than one would double the time of short files.
-const FIRST_CREDIT_BLOCKS: f32 = 0.4;
-/// Credit that is kept at most, in blocks.
-const MAX_CREDIT_BLOCKS: f32 = 2.0;
-
-/// A candidate is tried whose cost may be lower by as much as this, within its deviation.
-const WORTH_A_TRIAL: f32 = 0.99;
-
-/// How fast the difference between samples and whole blocks follows what is seen.
-const FOLLOWING: f32 = 0.25;
-
-/// After so many blocks of a class its trials are forgotten: data change.
-const FORGOTTEN_AFTER_BLOCKS: u32 = 512;
-
-#[derive(Clone, Debug)]
-struct Class {
-    likeness: Likeness,
-    /// By candidate, where one was tried or chosen: base-2 logarithm of what it gave / what was predicted.
-    tried: [Option<f32>; CANDIDATES.len()],
-    /// The same of whole blocks / what was expected of them.
-    bias: f32,
-    /// Nanoseconds for each byte of a block.
-    credit_ns: f32,
-    blocks: u32,
-    blocks_since_look: u32,
-    last_met: u64,
-}
-
-impl Class {
-    fn new(likeness: Likeness) -> Self {
-        Class {
-            likeness,
-            tried: [None; CANDIDATES.len()],
-            bias: 0.0,
-            credit_ns: 0.0,
-            blocks: 0,
-            blocks_since_look: 0,
-            last_met: 0,
-        }
-    }
-
-    fn log_share(&self, candidate: usize, prediction: &Prediction) -> f32 {
-        let correction = self.tried[candidate].map_or(0.0, |tried| tried + self.bias);
-        (prediction.log_share + correction).min(0.0)
-    }
-
-    /// Returns what is expected of a candidate, its share moved by so many deviations where it was not tried.
-    fn outcome(&self, candidate: usize, prediction: &Prediction, deviations: f32) -> Outcome {
-        let log_share = match self.tried[candidate] {
-            Some(_) => self.log_share(candidate, prediction),
-            None => (prediction.log_share + deviations * prediction.deviation).min(0.0),
-        };
-        let Prediction { encode_ns, decode_ns, .. } = *prediction;
-        Outcome { share: log_share.exp2(), encode_ns, decode_ns }
-    }
-}
 
 /// A choice, and what is needed to learn from it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -150,8 +76,7 @@ struct Recent {
 }
 
 const MAX_RECENT: usize = 8;
-/// A class is known after so many blocks, and then looked at closely once in so many.
-const KNOWN_AFTER_BLOCKS: u32 = 2;
+/// A known class is looked at closely once in so many blocks.
 const CLOSE_LOOK_EVERY: u32 = 16;
 /// What is so far from what was expected is no longer like it (base-2 logarithm).
 const UNEXPECTED: f32 = 0.25;
@@ -189,14 +114,9 @@ impl Choices {
     ) -> Chosen {
         self.blocks += 1;
         let met = self.blocks;
-        let class = self.class(likeness);
-        class.last_met = met;
-        let weighed = Weighed { predictions, goal };
-        class.earn(&weighed);
-        while let Some(candidate) = weighed.worth_a_trial(class, trials.sampled()) {
-            class.try_it(candidate, predictions, trials);
-        }
-        let candidate = weighed.best(class);
+        let class = self.class(likeness, met);
+        class.earn(goal.mode, predictions[class.weigh(predictions, goal).best()]);
+        let candidate = settle(class, predictions, goal, trials);
         let log_share = predictions[candidate].map_or(0.0, |prediction| class.log_share(candidate, &prediction));
         let chosen = Chosen { candidate, log_share, likeness };
         let is_known = class.blocks >= KNOWN_AFTER_BLOCKS;
@@ -219,94 +139,37 @@ impl Choices {
             self.recent.retain(|recent| recent.chosen != *chosen);
         }
         let Some(class) = self.classes.iter_mut().find(|class| class.likeness == chosen.likeness) else { return };
-        class.blocks_since_look += 1;
-        match &mut class.tried[chosen.candidate] {
-            Some(_) => class.bias += FOLLOWING * error,
-            none => *none = Some(error - class.bias),
-        }
+        class.learn(chosen.candidate, error);
     }
 
     /// Returns the class of such blocks; blocks of a class bear its likeness from here on.
-    fn class(&mut self, likeness: Likeness) -> &mut Class {
+    fn class(&mut self, likeness: Likeness, met: u64) -> &mut Class {
         if let Some(found) = self.classes.iter().position(|class| class.likeness.is_like(&likeness)) {
-            self.classes[found].likeness = likeness;
-            return &mut self.classes[found];
+            let class = &mut self.classes[found];
+            (class.likeness, class.last_met) = (likeness, met);
+            return class;
         }
         if self.classes.len() == MAX_CLASSES {
             let oldest = (0..MAX_CLASSES).min_by_key(|number| self.classes[*number].last_met);
             self.classes.swap_remove(oldest.expect("there are classes"));
         }
-        self.classes.push(Class::new(likeness));
+        self.classes.push(Class::new(likeness, met));
         self.classes.last_mut().expect("one was pushed")
     }
 }
 
-/// A block's predictions, weighed by a goal.
-struct Weighed<'a> {
-    predictions: &'a Predictions,
-    goal: &'a Goal,
-}
-
-impl Weighed<'_> {
-    fn cost(&self, class: &Class, candidate: usize, deviations: f32) -> Option<f32> {
-        let outcome = class.outcome(candidate, self.predictions[candidate].as_ref()?, deviations);
-        Some(self.goal.mode.cost(&outcome, &self.goal.conditions))
-    }
-
-    /// Returns the candidate of the least expected cost among those that pass.
-    fn least(&self, class: &Class, passes: impl Fn(usize) -> bool) -> Option<(usize, f32)> {
-        let all = (0..CANDIDATES.len()).filter(|candidate| passes(*candidate));
-        let costs = all.filter_map(|candidate| Some((candidate, self.cost(class, candidate, 0.0)?)));
-        costs.min_by(|one, other| one.1.total_cmp(&other.1))
-    }
-
-    fn best(&self, class: &Class) -> usize {
-        self.least(class, |_| true).map_or(0, |(candidate, _)| candidate)
-    }
-
-    /// Returns what is untried, on which the choice hangs, and can be paid for: the most promising one.
-    fn worth_a_trial(&self, class: &Class, sampled: f32) -> Option<usize> {
-        let (best, of_best) = self.least(class, |_| true)?;
-        let (_, of_second) = self.least(class, |candidate| candidate != best)?;
-        let promise = |candidate: usize| {
-            let prediction = self.predictions[candidate].as_ref()?;
-            let is_open = class.tried[candidate].is_none() && prediction.deviation > 0.0;
-            let is_paid = prediction.encode_ns * sampled <= class.credit_ns;
-            let at_best = self.cost(class, candidate, -1.0)?;
-            let hangs_on_it = match candidate == best {
-                true => of_second < self.cost(class, candidate, 1.0)? * WORTH_A_TRIAL,
-                false => at_best < of_best * WORTH_A_TRIAL,
-            };
-            (is_open && is_paid && hangs_on_it).then_some((candidate, at_best))
+/// Tries what is worth it, and returns what is best then.
+fn settle(class: &mut Class, predictions: &Predictions, goal: &Goal, trials: &mut impl Trials) -> usize {
+    loop {
+        let weighed = class.weigh(predictions, goal);
+        let is_payable = |prediction: &Prediction| prediction.encode_ns * trials.sampled() <= class.credit_ns;
+        let Some(candidate) =
+            weighed.worth_a_trial(|candidate| predictions[candidate].as_ref().is_some_and(is_payable))
+        else {
+            return weighed.best();
         };
-        let promising = (0..CANDIDATES.len()).filter_map(promise);
-        Some(promising.min_by(|one, other| one.1.total_cmp(&other.1))?.0)
-    }
-}
-
-impl Class {
-    /// Earns what the blocks since the last look are worth.
-    fn earn(&mut self, weighed: &Weighed) {
-        let Some(prediction) = weighed.predictions[weighed.best(self)] else { return };
-        let share = if weighed.goal.mode == Mode::Archival { EARNED_FOR_ARCHIVES } else { EARNED };
-        let blocks = std::mem::take(&mut self.blocks_since_look).max(1);
-        if self.blocks == 0 {
-            self.credit_ns = FIRST_CREDIT_BLOCKS * prediction.encode_ns;
-        }
-        let most = MAX_CREDIT_BLOCKS * prediction.encode_ns;
-        self.credit_ns = (self.credit_ns + share * prediction.encode_ns * blocks as f32).min(most);
-        self.blocks += blocks;
-        if self.blocks >= FORGOTTEN_AFTER_BLOCKS {
-            self.tried = [None; CANDIDATES.len()];
-            self.blocks = KNOWN_AFTER_BLOCKS;
-        }
-    }
-
-    fn try_it(&mut self, candidate: usize, predictions: &Predictions, trials: &mut impl Trials) {
-        let prediction = predictions[candidate].expect("only what is predicted is worth a trial");
-        self.credit_ns -= prediction.encode_ns * trials.sampled();
-        let share = trials.share(candidate).max(1e-6);
-        self.tried[candidate] = Some(share.log2() - prediction.log_share - self.bias);
+        let prediction = predictions[candidate].expect("what has a weight is predicted");
+        class.try_it(candidate, &prediction, trials);
     }
 }
 
@@ -392,7 +255,7 @@ mod tests {
             tried += block.1.len();
         }
         let spent = tried as f32 * 0.125 / blocks as f32;
-        assert!(tried > 2 && spent <= EARNED * 1.1, "{tried} trials");
+        assert!(tried > 2 && spent <= crate::compression::class::EARNED * 1.1, "{tried} trials");
     }
 
     #[test]

@@ -1,0 +1,172 @@
+//! What is remembered of blocks that look alike: how far what encodings gave was from their predictions.
+
+use super::candidates::CANDIDATES;
+use super::choice::{Goal, Prediction, Predictions, Trials};
+use super::mode::{Mode, Outcome};
+use super::weighing::{Weighed, Weight};
+
+/// What makes blocks alike: numbers of which a difference of 1 is a clear one, and what must be the same.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Likeness {
+    pub same: [u32; 3],
+    pub near: [f32; 4],
+}
+
+impl Likeness {
+    pub(super) fn is_like(&self, other: &Likeness) -> bool {
+        let is_near = |(one, other): (&f32, &f32)| (one - other).abs() < 1.0;
+        self.same == other.same && self.near.iter().zip(&other.near).all(is_near)
+    }
+}
+
+/// Of the time of encoding, what is earned for trials. An archive may take half as long again.
+pub(super) const EARNED: f32 = 0.02;
+const EARNED_FOR_ARCHIVES: f32 = 0.4;
+
+/// What a new class may spend at once, in blocks; more than one would double the time of short files.
+const FIRST_CREDIT_BLOCKS: f32 = 0.4;
+/// Credit that is kept at most, in blocks.
+const MAX_CREDIT_BLOCKS: f32 = 2.0;
+
+/// How fast the difference between samples and whole blocks follows what is seen.
+const FOLLOWING: f32 = 0.25;
+
+/// After so many blocks of a class its trials are forgotten: data change.
+const FORGOTTEN_AFTER_BLOCKS: u32 = 512;
+/// A class is known after so many blocks.
+pub(super) const KNOWN_AFTER_BLOCKS: u32 = 2;
+
+/// What one candidate was wrong by says of others how wrong they are: nearly as much of those that are as it is, filtered or not, and less of the
+/// others; so much (share), by regression over held-out files.
+const SAID_OF_FAMILY: f32 = 0.9;
+const SAID_OF_OTHERS: f32 = 0.4;
+/// What is uncertain still once that is known (share of the deviation).
+const LEFT_OF_FAMILY: f32 = 0.4;
+const LEFT_OF_OTHERS: f32 = 0.9;
+
+/// Deviations within which a candidate may turn out better: an archive has the time for the less likely ones too.
+const DOUBT: f32 = 1.0;
+const DOUBT_OF_ARCHIVES: f32 = 2.0;
+/// Trees that agree are not right for that (base-2 logarithm).
+const MIN_DEVIATION: f32 = 0.1;
+
+#[derive(Clone, Debug)]
+pub(super) struct Class {
+    pub likeness: Likeness,
+    /// By candidate, where one was tried or chosen: base-2 logarithm of what it gave / what was predicted.
+    tried: [Option<f32>; CANDIDATES.len()],
+    /// The same of whole blocks / what was expected of them.
+    bias: f32,
+    /// Nanoseconds for each byte of a block.
+    pub credit_ns: f32,
+    pub blocks: u32,
+    blocks_since_look: u32,
+    pub last_met: u64,
+}
+
+/// How far predictions of one kind of candidates are wrong, by those that were tried.
+#[derive(Clone, Copy, Debug, Default)]
+struct Family {
+    sum: f32,
+    tried: u32,
+}
+
+impl Family {
+    fn mean(&self) -> Option<f32> {
+        (self.tried > 0).then(|| self.sum / self.tried as f32)
+    }
+}
+
+impl Class {
+    pub fn new(likeness: Likeness, met: u64) -> Self {
+        Class {
+            likeness,
+            tried: [None; CANDIDATES.len()],
+            bias: 0.0,
+            credit_ns: 0.0,
+            blocks: 0,
+            blocks_since_look: 0,
+            last_met: met,
+        }
+    }
+
+    /// Returns what the candidate's share is expected to be (base-2 logarithm).
+    pub fn log_share(&self, candidate: usize, prediction: &Prediction) -> f32 {
+        let (correction, _) = self.correction(candidate, &self.families());
+        (prediction.log_share + correction).min(0.0)
+    }
+
+    pub fn weigh(&self, predictions: &Predictions, goal: &Goal) -> Weighed {
+        let families = self.families();
+        let doubt = if goal.mode == Mode::Archival { DOUBT_OF_ARCHIVES } else { DOUBT };
+        Weighed(std::array::from_fn(|candidate| {
+            let prediction = predictions[candidate].as_ref()?;
+            let (correction, left) = self.correction(candidate, &families);
+            let cost = |deviations: f32| {
+                let deviation = left * prediction.deviation.max(MIN_DEVIATION);
+                let log_share = prediction.log_share + correction + deviations * deviation;
+                let Prediction { encode_ns, decode_ns, .. } = *prediction;
+                goal.mode.cost(&Outcome { share: log_share.min(0.0).exp2(), encode_ns, decode_ns }, &goal.conditions)
+            };
+            let is_open = left * prediction.deviation > 0.0;
+            Some(Weight { is_open, at_best: cost(-doubt), expected: cost(0.0), at_worst: cost(doubt) })
+        }))
+    }
+
+    /// Returns by how much a prediction is wrong, and which share of its deviation is left.
+    fn correction(&self, candidate: usize, families: &[Family; 2]) -> (f32, f32) {
+        let Some(family) = family(candidate) else { return (self.tried[candidate].unwrap_or(0.0), 0.0) };
+        let of_family = families[family].mean().map(|mean| (SAID_OF_FAMILY * (mean + self.bias), LEFT_OF_FAMILY));
+        let of_others = families[1 - family].mean().map(|mean| (SAID_OF_OTHERS * (mean + self.bias), LEFT_OF_OTHERS));
+        let own = self.tried[candidate].map(|tried| (tried + self.bias, 0.0));
+        own.or(of_family).or(of_others).unwrap_or((0.0, 1.0))
+    }
+
+    fn families(&self) -> [Family; 2] {
+        let mut families = [Family::default(); 2];
+        for (candidate, tried) in self.tried.iter().enumerate() {
+            if let (Some(family), Some(tried)) = (family(candidate), tried) {
+                families[family].sum += tried;
+                families[family].tried += 1;
+            }
+        }
+        families
+    }
+
+    /// Learns how far a whole block was from what was expected of it.
+    pub fn learn(&mut self, candidate: usize, error: f32) {
+        self.blocks_since_look += 1;
+        match &mut self.tried[candidate] {
+            Some(_) => self.bias += FOLLOWING * error,
+            none => *none = Some(error - self.bias),
+        }
+    }
+
+    /// Earns what the blocks since the last look are worth, at what the best candidate takes.
+    pub fn earn(&mut self, mode: Mode, best: Option<Prediction>) {
+        let Some(best) = best else { return };
+        let share = if mode == Mode::Archival { EARNED_FOR_ARCHIVES } else { EARNED };
+        let blocks = std::mem::take(&mut self.blocks_since_look).max(1);
+        if self.blocks == 0 {
+            self.credit_ns = FIRST_CREDIT_BLOCKS * best.encode_ns;
+        }
+        let most = MAX_CREDIT_BLOCKS * best.encode_ns;
+        self.credit_ns = (self.credit_ns + share * best.encode_ns * blocks as f32).min(most);
+        self.blocks += blocks;
+        if self.blocks >= FORGOTTEN_AFTER_BLOCKS {
+            self.tried = [None; CANDIDATES.len()];
+            self.blocks = KNOWN_AFTER_BLOCKS;
+        }
+    }
+
+    pub fn try_it(&mut self, candidate: usize, prediction: &Prediction, trials: &mut impl Trials) {
+        self.credit_ns -= prediction.encode_ns * trials.sampled();
+        let share = trials.share(candidate).max(1e-6);
+        self.tried[candidate] = Some(share.log2() - prediction.log_share - self.bias);
+    }
+}
+
+/// Returns which candidates are wrong together: those that take bytes as they are, and those that filter them; storing as it is belongs to none.
+fn family(candidate: usize) -> Option<usize> {
+    (candidate > 0).then(|| CANDIDATES[candidate].filters()[0].is_some() as usize)
+}
