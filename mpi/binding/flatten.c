@@ -1,7 +1,8 @@
 /* flatten.c — every constructor of MPI datatypes, as loops over its old types.
  *
- * Extents are always asked of MPI, never computed here, so markers (MPI_LB, MPI_UB), alignment and resizing are MPI's
- * business. Distributed arrays have their own file.
+ * Extents in memory are always asked of MPI, never computed here, so markers (MPI_LB, MPI_UB), alignment and resizing
+ * are MPI's business. Those in external32 are computed (bounds.h). Displacements in bytes are the program's, in every
+ * form; those in old types follow the form's extents, as the standard asks. Distributed arrays have their own file.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -26,7 +27,7 @@ static int refuse(MPI_Datatype type) {
 }
 
 /* Of the predefined types only MPI_SHORT_INT has a gap inside; the other pairs have theirs at the end. */
-static int append_named(struct layout *layout, MPI_Datatype type) {
+static int append_native(struct layout *layout, MPI_Datatype type) {
     struct short_int {
         short value;
         int index;
@@ -43,6 +44,22 @@ static int append_named(struct layout *layout, MPI_Datatype type) {
     } else {
         return refuse(type);
     }
+    return MPI_SUCCESS;
+}
+
+static void append_native_elements(struct layout *layout, const struct named_type *named) {
+    append_elements(layout, 0, named->element, named->count * native_bytes(named->element));
+    if (named->has_index) append_elements(layout, native_index_place(named), FOUR_BYTES, sizeof(int));
+}
+
+static int append_named(struct shape *shape, MPI_Datatype type, enum form form) {
+    struct named_type named;
+    if (form == NATIVE) return append_native(shape->layout, type);
+    int failed = read_named_type(type, &named);
+    if (failed) return failed;
+    if (form == NATIVE_ELEMENTS) append_native_elements(shape->layout, &named);
+    else append_bytes(shape->layout, 0, external_size(&named));
+    shape->bounds = (struct bounds){.upper = (int64_t)external_size(&named), .exist = named.count > 0};
     return MPI_SUCCESS;
 }
 
@@ -87,14 +104,15 @@ static int append_subarray(struct layout *layout, const int64_t *numbers, const 
     return MPI_SUCCESS;
 }
 
-static int append_struct(struct layout *layout, const struct contents *contents) {
+static int append_struct(struct shape *shape, const struct contents *contents, enum form form) {
     int64_t blocks = contents->numbers[0];
     const int64_t *lengths = contents->numbers + 1, *displacements = lengths + blocks;
     for (int64_t block = 0; block < blocks; block++) {
         struct shape old;
-        int failed = flatten(contents->types[block], &old);
+        int failed = flatten(contents->types[block], form, &old);
         if (failed) return failed;
-        append_blocks(layout, 1, &lengths[block], 0, &displacements[block], 1, &old);
+        append_blocks(shape->layout, 1, &lengths[block], 0, &displacements[block], 1, &old);
+        cover_copies(&shape->bounds, displacements[block], lengths[block], old.extent, &old.bounds);
         release_layout(old.layout);
     }
     return MPI_SUCCESS;
@@ -121,35 +139,45 @@ static int append_one_old(struct layout *layout, MPI_Datatype type, const struct
     return MPI_SUCCESS;
 }
 
-static int append_derived(struct layout *layout, MPI_Datatype type, const struct contents *contents) {
-    if (contents->combiner == MPI_COMBINER_STRUCT) return append_struct(layout, contents);
+static int append_derived(struct shape *shape, MPI_Datatype type, const struct contents *contents, enum form form) {
+    if (contents->combiner == MPI_COMBINER_STRUCT) return append_struct(shape, contents, form);
     if (contents->type_count != 1) return refuse(type);
     struct shape old;
-    int failed = flatten(contents->types[0], &old);
+    int failed = flatten(contents->types[0], form, &old);
     if (failed) return failed;
-    failed = append_one_old(layout, type, contents, &old);
+    failed = append_one_old(shape->layout, type, contents, &old);
+    shape->bounds = bounds_of(contents, &old.bounds);
     release_layout(old.layout);
     return failed;
 }
 
-static int append_type(struct layout *layout, MPI_Datatype type) {
+static int append_type(struct shape *shape, MPI_Datatype type, enum form form) {
     struct contents contents;
     int failed = read_contents(type, &contents);
     if (failed) return failed;
-    if (contents.combiner == MPI_COMBINER_NAMED) return append_named(layout, type);
-    failed = append_derived(layout, type, &contents);
+    if (contents.combiner == MPI_COMBINER_NAMED) return append_named(shape, type, form);
+    failed = append_derived(shape, type, &contents, form);
     free_contents(&contents);
     return failed;
 }
 
-int flatten(MPI_Datatype type, struct shape *shape) {
+int flatten(MPI_Datatype type, enum form form, struct shape *shape) {
     if (type == MPI_DATATYPE_NULL) return fail(MPI_ERR_TYPE, "the datatype is MPI_DATATYPE_NULL");
-    int failed = extent_of(type, &shape->extent);
-    if (failed) return failed;
-    shape->layout = new_layout();
+    *shape = (struct shape){.layout = new_layout()};
     if (!shape->layout) return fail(MPI_ERR_NO_MEM, "no memory to flatten a datatype");
-    failed = append_type(shape->layout, type);
+    int failed = append_type(shape, type, form);
+    if (form == EXTERNAL32) shape->extent = extent_within(&shape->bounds);
+    else if (!failed) failed = extent_of(type, &shape->extent);
     if (!failed && shape->layout->out_of_memory) failed = fail(MPI_ERR_NO_MEM, "no memory to flatten a datatype");
     if (failed) release_layout(shape->layout);
     return failed;
+}
+
+int external_bytes_of(MPI_Datatype type, uint64_t *bytes) {
+    struct shape shape;
+    int failed = flatten(type, EXTERNAL32, &shape);
+    if (failed) return failed;
+    *bytes = shape.layout->bytes;
+    release_layout(shape.layout);
+    return MPI_SUCCESS;
 }

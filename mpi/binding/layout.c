@@ -71,16 +71,24 @@ static void append_part(struct layout *layout, struct part part, uint64_t bytes)
     layout->bytes += bytes;
 }
 
-void append_bytes(struct layout *layout, int64_t displacement, uint64_t bytes) {
+static bool continues(const struct part *last, int64_t displacement, enum element element) {
+    return !last->child && last->element == element && last->displacement + (int64_t)last->count == displacement;
+}
+
+void append_elements(struct layout *layout, int64_t displacement, enum element element, uint64_t bytes) {
     if (bytes == 0) return;
     struct part *last = layout->part_count ? &layout->parts[layout->part_count - 1] : NULL;
-    if (last && !last->child && last->displacement + (int64_t)last->count == displacement) {
+    if (last && continues(last, displacement, element)) {
         note_order(layout, displacement, last->displacement, displacement + (int64_t)bytes);
         last->count += bytes;
         layout->bytes += bytes;
         return;
     }
-    append_part(layout, (struct part){.displacement = displacement, .count = bytes}, bytes);
+    append_part(layout, (struct part){.displacement = displacement, .count = bytes, .element = element}, bytes);
+}
+
+void append_bytes(struct layout *layout, int64_t displacement, uint64_t bytes) {
+    append_elements(layout, displacement, ONE_BYTE, bytes);
 }
 
 /* A child with a single part needs no level of its own when it stands alone, or when its copies join to one run. */
@@ -88,7 +96,7 @@ static bool append_single_part(struct layout *layout, int64_t displacement, uint
                                const struct part *only) {
     int64_t start = displacement + only->displacement;
     if (!only->child && (count == 1 || stride == (int64_t)only->count)) {
-        append_bytes(layout, start, count * only->count);
+        append_elements(layout, start, only->element, count * only->count);
         return true;
     }
     if (!only->child || count != 1) return false;

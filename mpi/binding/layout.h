@@ -2,12 +2,15 @@
  *
  * A layout is a short program of loops, never a list of all blocks: its size follows the arguments the type was made
  * from, not the bytes it covers. Adjacent bytes are joined while it is built. Displacements are relative to the type's
- * origin and may be negative. Layouts never change once built, and are shared by counting references.
+ * origin and may be negative. Where elements matter, only those of one kind are joined. Layouts never change once built,
+ * and are shared by counting references.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
 #ifndef THALWEG_LAYOUT_H
 #define THALWEG_LAYOUT_H
+
+#include "element.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,6 +24,7 @@ struct part {
     uint64_t count;
     int64_t stride;
     struct layout *child; /* the part holds a reference */
+    enum element element;  /* of bytes in a row; ONE_BYTE where elements do not matter */
     uint64_t bytes_before; /* data bytes of the layout's earlier parts */
 };
 
@@ -45,6 +49,7 @@ void release_layout(struct layout *layout);
 
 /* Append to a layout that is being built. Empty blocks leave no trace. Running out of memory sets out_of_memory. */
 void append_bytes(struct layout *layout, int64_t displacement, uint64_t bytes);
+void append_elements(struct layout *layout, int64_t displacement, enum element element, uint64_t bytes);
 void append_copies(struct layout *layout, int64_t displacement, uint64_t count, int64_t stride, struct layout *child);
 
 /* One run of bytes that repeats without gaps at `extent`: count copies of it are one run. */

@@ -75,22 +75,33 @@ static int cancel_nothing(void *state, int complete) {
 }
 
 /* The first failure is the operation's; started batches run on, no more are started. */
-static void note_failure(struct pending *pending, int code) {
+static void note_failure(struct pending *pending, int error_class) {
     pending->nothing_left = true;
-    if (pending->error_class) return;
-    pending->error_class = fail_transfer(&pending->transfer, code);
+    if (pending->error_class || !error_class) return;
+    pending->error_class = error_class;
     memcpy(pending->sentence, sentence(), SENTENCE_BYTES);
 }
 
 static void start_batch(struct pending *pending) {
     thalweg_piece pieces[BATCH_PIECES];
-    struct batch *batch = &pending->window[(pending->first + pending->in_window) % WINDOW_BATCHES];
-    size_t count = next_batch(&pending->transfer, pieces, &batch->bytes);
+    struct transfer *transfer = &pending->transfer;
+    struct started_batch *started = &pending->window[(pending->first + pending->in_window) % WINDOW_BATCHES];
+    size_t count = 0;
+    int failed = next_batch(transfer, pieces, &started->batch);
+    if (failed) {
+        note_failure(pending, failed);
+        return;
+    }
+    count = started->batch.piece_count;
     thalweg_file *stored = pending->file->stored;
-    int code = pending->transfer.direction == READING ? thalweg_start_read(stored, pieces, count, &batch->operation)
-                                                      : thalweg_start_write(stored, pieces, count, &batch->operation);
-    if (code) note_failure(pending, code);
-    else pending->in_window++;
+    int code = transfer->direction == READING ? thalweg_start_read(stored, pieces, count, &started->operation)
+                                              : thalweg_start_write(stored, pieces, count, &started->operation);
+    if (!code) {
+        pending->in_window++;
+        return;
+    }
+    note_failure(pending, fail_transfer(transfer, code));
+    free(started->batch.staging);
 }
 
 static void fill_window(struct pending *pending) {
@@ -102,14 +113,15 @@ static void fill_window(struct pending *pending) {
 
 /* Waits for the oldest batch. A short read is the end of the file: later bytes do not count. */
 static void take_batch(struct pending *pending) {
-    struct batch *batch = &pending->window[pending->first];
+    struct started_batch *started = &pending->window[pending->first];
+    struct transfer *transfer = &pending->transfer;
     uint64_t got = 0;
-    int code = thalweg_wait(batch->operation, &got);
+    int code = thalweg_wait(started->operation, &got);
     pending->first = (pending->first + 1) % WINDOW_BATCHES;
     pending->in_window--;
-    if (code) note_failure(pending, code);
-    else if (!pending->error_class) pending->done_bytes += got;
-    if (got < batch->bytes) pending->nothing_left = true;
+    if (code) note_failure(pending, fail_transfer(transfer, code));
+    pending->done_bytes += end_batch(transfer, &started->batch, code ? 0 : got);
+    if (transfer->ended) pending->nothing_left = true;
 }
 
 static bool is_done(const struct pending *pending) { return pending->nothing_left && pending->in_window == 0; }

@@ -15,9 +15,9 @@
 /* At most so many batches of one operation are with the store at a time. */
 #define WINDOW_BATCHES 64
 
-struct batch {
+struct started_batch {
     thalweg_operation *operation;
-    uint64_t bytes;
+    struct batch batch;
 };
 
 struct pending {
@@ -25,7 +25,7 @@ struct pending {
     struct open_file *file;
     MPI_File handle;
     struct transfer transfer; /* ended once nothing is left to start */
-    struct batch window[WINDOW_BATCHES]; /* a ring */
+    struct started_batch window[WINDOW_BATCHES]; /* a ring */
     size_t first, in_window;
     uint64_t done_bytes;
     bool nothing_left; /* to start: all is, or the file ended, or something failed */

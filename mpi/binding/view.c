@@ -21,11 +21,15 @@ static void free_type(MPI_Datatype *type) {
     if (*type != MPI_DATATYPE_NULL && !is_predefined(*type)) PMPI_Type_free(type);
 }
 
-static int check_representation(const char *name) {
+static int take_representation(struct view *view, const char *name) {
     if (!name) return fail(MPI_ERR_UNSUPPORTED_DATAREP, "no data representation given");
-    if (strcasecmp(name, "native") == 0 || strcasecmp(name, "internal") == 0) return MPI_SUCCESS;
-    return fail(MPI_ERR_UNSUPPORTED_DATAREP, "SD: files know the data representations native and internal, not %s",
-                name);
+    bool is_external = strcasecmp(name, "external32") == 0;
+    if (!is_external && strcasecmp(name, "native") && strcasecmp(name, "internal"))
+        return fail(MPI_ERR_UNSUPPORTED_DATAREP,
+                    "SD: files know the data representations native, internal and external32, not %s", name);
+    view->form = is_external ? EXTERNAL32 : NATIVE;
+    snprintf(view->data_representation, sizeof view->data_representation, "%s", name);
+    return MPI_SUCCESS;
 }
 
 static int check_types(const struct view *view) {
@@ -50,7 +54,7 @@ static int check_order(const struct layout *layout, const char *what, bool may_w
 
 static int check_etype(struct view *view, MPI_Datatype etype, bool may_write) {
     struct shape shape;
-    int failed = flatten(etype, &shape);
+    int failed = flatten(etype, view->form, &shape);
     if (failed) return failed;
     view->etype_bytes = shape.layout->bytes;
     failed = check_order(shape.layout, "etype", may_write);
@@ -61,7 +65,7 @@ static int check_etype(struct view *view, MPI_Datatype etype, bool may_write) {
 static int take_types(struct view *view, MPI_Datatype etype, MPI_Datatype filetype, bool may_write) {
     if (etype == MPI_DATATYPE_NULL) return fail(MPI_ERR_TYPE, "the view's etype is MPI_DATATYPE_NULL");
     int failed = check_etype(view, etype, may_write);
-    if (!failed) failed = flatten(filetype, &view->shape);
+    if (!failed) failed = flatten(filetype, view->form, &view->shape);
     if (failed) return failed;
     failed = check_types(view);
     if (!failed) failed = check_order(view->shape.layout, "filetype", may_write);
@@ -78,10 +82,8 @@ int make_view(struct view *view, MPI_Offset displacement, MPI_Datatype etype, MP
         return fail(MPI_ERR_ARG, "MPI_DISPLACEMENT_CURRENT is for files opened with MPI_MODE_SEQUENTIAL");
     if (displacement < 0)
         return fail(MPI_ERR_ARG, "the view's displacement is negative: %lld", (long long)displacement);
-    int failed = check_representation(data_representation);
-    if (failed) return failed;
-    snprintf(view->data_representation, sizeof view->data_representation, "%s", data_representation);
-    return take_types(view, etype, filetype, may_write);
+    int failed = take_representation(view, data_representation);
+    return failed ? failed : take_types(view, etype, filetype, may_write);
 }
 
 int make_byte_view(struct view *view) { return make_view(view, 0, MPI_BYTE, MPI_BYTE, "native", true); }
@@ -91,6 +93,16 @@ void free_view(struct view *view) {
     free_type(&view->filetype);
     release_layout(view->shape.layout);
     view->shape.layout = NULL;
+}
+
+int extent_in_view(const struct view *view, MPI_Datatype type, int64_t *extent) {
+    struct shape shape;
+    *extent = 0;
+    int failed = flatten(type, view->form, &shape);
+    if (failed) return failed;
+    *extent = shape.extent;
+    release_layout(shape.layout);
+    return MPI_SUCCESS;
 }
 
 int place_in_view(const struct view *view, uint64_t position, int64_t *place) {

@@ -14,6 +14,7 @@ struct view {
     MPI_Datatype etype, filetype; /* duplicates, unless predefined */
     uint64_t etype_bytes;
     struct shape shape; /* of the filetype */
+    enum form form;     /* of the bytes in the file: NATIVE or EXTERNAL32 */
     char data_representation[MPI_MAX_DATAREP_STRING];
 };
 
@@ -24,6 +25,9 @@ int make_view(struct view *view, MPI_Offset displacement, MPI_Datatype etype, MP
 /* The view every file begins with: bytes. */
 int make_byte_view(struct view *view);
 void free_view(struct view *view);
+
+/* The extent that a type has in the file; returns an MPI error class. */
+int extent_in_view(const struct view *view, MPI_Datatype type, int64_t *extent);
 
 /* A handle on one of the view's types for the program to own. */
 int copy_type(MPI_Datatype type, MPI_Datatype *copy);

@@ -73,25 +73,20 @@ int door_File_get_view(MPI_File handle, MPI_Offset *displacement, MPI_Datatype *
     return raise_on(handle, failed);
 }
 
-static int type_extent(MPI_Datatype type, int64_t *extent) {
-    MPI_Count lower_bound = 0, whole = 0;
-    int failed = fail_as_mpi(PMPI_Type_get_extent_x(type, &lower_bound, &whole));
-    *extent = whole;
-    return failed;
-}
-
 int door_File_get_type_extent(MPI_File handle, MPI_Datatype type, MPI_Aint *extent) {
-    if (!find_file(handle)) return real.File_get_type_extent(handle, type, extent);
+    struct open_file *file = find_file(handle);
+    if (!file) return real.File_get_type_extent(handle, type, extent);
     int64_t whole;
-    int failed = type_extent(type, &whole);
+    int failed = extent_in_view(&file->view, type, &whole);
     *extent = (MPI_Aint)whole;
     return raise_on(handle, failed);
 }
 
 int door_File_get_type_extent_c(MPI_File handle, MPI_Datatype type, MPI_Count *extent) {
-    if (!find_file(handle)) return real.File_get_type_extent_c(handle, type, extent);
+    struct open_file *file = find_file(handle);
+    if (!file) return real.File_get_type_extent_c(handle, type, extent);
     int64_t whole;
-    int failed = type_extent(type, &whole);
+    int failed = extent_in_view(&file->view, type, &whole);
     *extent = whole;
     return raise_on(handle, failed);
 }

@@ -77,6 +77,10 @@ uint64_t run_of_walk(const struct walk *walk) {
     return part_of(&walk->steps[walk->top])->count - walk->position;
 }
 
+enum element element_of_walk(const struct walk *walk) {
+    return walk->steps ? part_of(&walk->steps[walk->top])->element : walk->shape.layout->parts[0].element;
+}
+
 /* Steps to the next part, or the parent's next child, or the next copy of the whole type. */
 static void next_run(struct walk *walk) {
     walk->position = 0;

@@ -34,6 +34,8 @@ void seek_walk(struct walk *walk, uint64_t position);
 /* Where the next byte lies, and how many bytes follow it in a row, itself included (dense shapes: UINT64_MAX). */
 int64_t place_of_walk(const struct walk *walk);
 uint64_t run_of_walk(const struct walk *walk);
+/* What the run is made of. */
+enum element element_of_walk(const struct walk *walk);
 
 /* Passes over `bytes`, at most the run. */
 void advance_walk(struct walk *walk, uint64_t bytes);

@@ -1,6 +1,8 @@
 """Every MPI program of mpi/tests on a real store: what it reads back is what it wrote, and equals its plain files."""
 
-from stage.building import MPIS, door_program, door_programs, preload
+import struct
+
+from stage.building import MPIS, door_program, door_programs, own_program, preload
 from stage.mpi import launch
 from stage.registry import check, test
 from stage.store import Store
@@ -60,3 +62,14 @@ def equal_data_of_16_ranks_comes_back(scene, mpi):
     store = Store(scene)
     play(scene, store, (mpi, "equal"), 16)
     store.verify()
+
+
+@test(each=MPIS)
+def doubles_of_a_big_endian_machine_are_read_as_external32(scene, mpi):
+    store = Store(scene)
+    made = scene.folder / "doubles"
+    made.write_bytes(struct.pack(">1000d", *(number / 8 for number in range(1000))))
+    store.command("put", made, f"{store.place}::doubles")
+    for ranks in (1, 3):
+        printed = store.run(launch(mpi, ranks, own_program("big_endian", mpi), "SD:/doubles"))
+        check(" No Errors" in printed, f"{ranks} ranks did not say that all is right")

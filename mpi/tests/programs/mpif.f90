@@ -64,6 +64,22 @@ program through_mpif
     call MPI_Wait(request, status, code)
     call MPI_Get_count(status, MPI_INTEGER, count, code)
     if (count /= 1) errors = errors + 1
+    ! In MPI's portable representation integers are big-endian: read as they lie in the file, 1 is 2**24.
+    call MPI_Barrier(MPI_COMM_WORLD, code)
+    place = 0
+    call MPI_File_set_view(file, place, MPI_INTEGER, MPI_INTEGER, 'external32', MPI_INFO_NULL, code)
+    if (code /= MPI_SUCCESS) errors = errors + 1
+    place = rank
+    values(1) = rank + 1
+    call MPI_File_write_at(file, place, values, 1, MPI_INTEGER, status, code)
+    call MPI_File_read_at(file, place, found, 1, MPI_INTEGER, status, code)
+    call MPI_Get_count(status, MPI_INTEGER, count, code)
+    if (count /= 1 .or. found(1) /= rank + 1) errors = errors + 1
+    place = 0
+    call MPI_File_set_view(file, place, MPI_INTEGER, MPI_INTEGER, 'native', MPI_INFO_NULL, code)
+    place = rank
+    call MPI_File_read_at(file, place, found, 1, MPI_INTEGER, status, code)
+    if (found(1) /= (rank + 1) * 2**24) errors = errors + 1
     call MPI_File_close(file, code)
     if (file /= MPI_FILE_NULL) errors = errors + 1
     call MPI_File_open(MPI_COMM_WORLD, trim(prefix)//'mpif-missing', MPI_MODE_RDONLY, MPI_INFO_NULL, file, code)

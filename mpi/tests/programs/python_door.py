@@ -1,6 +1,8 @@
 """mpi4py loads MPI privately (RTLD_LOCAL); the door must find it all the same. argv[1] is the prefix of names, ours or
 plain ones."""
 import sys
+from array import array
+
 from mpi4py import MPI
 
 comm = MPI.COMM_WORLD
@@ -28,6 +30,13 @@ if name.startswith("SD:"):
     right = right and ours == bytes([rank + 65]) * (rank + 1)
     file.Write_shared(b"end", status)
     right = right and status.Get_count() == 3
+    file.Sync()
+    comm.Barrier()
+    file.Set_view(0, MPI.INT32_T, MPI.INT32_T, "external32")
+    file.Write_at_all(rank, [array("i", [-2 - rank]), MPI.INT32_T])
+    file.Set_view(0)
+    file.Read_at(4 * rank, raw := bytearray(4))
+    right = right and raw == (-2 - rank).to_bytes(4, "big", signed=True)
 file.Close()
 try:
     MPI.File.Open(comm, sys.argv[1] + "missing", MPI.MODE_RDONLY)
