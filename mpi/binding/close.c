@@ -34,6 +34,8 @@ static int detach_together(struct open_file *file, int failed) {
     if (code && !failed) failed = fail_as_store(code, "cannot close", file->name);
     if (!(file->amode & MPI_MODE_DELETE_ON_CLOSE)) return failed;
     code = thalweg_delete(file->name);
+    /* Somebody else removed or moved it meanwhile: there is nothing left to delete, as with plain files. */
+    if (code == THALWEG_NOT_FOUND) return failed;
     return failed ? failed : fail_as_store(code, "cannot delete", file->name);
 }
 

@@ -83,6 +83,24 @@ def test_a_choice_that_does_not_exist_is_refused_when_the_dataset_is_made(values
             file.create_dataset("a", (100,), "<f8", compression=FILTER, compression_opts=values)
 
 
+def test_modes_have_names(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for number, mode in enumerate(["balanced", "performance", "archival", "energy"]):
+            dataset = file.create_dataset(mode, (100,), "<f8", chunks=(10,), **filter_options(f"auto:{mode}"))
+            assert client_data(dataset)[0] == number
+
+
+def test_values_that_are_not_completed_make_nothing_unreadable(tmp_path):
+    """Of strings of any length HDF5 does not ask the filter when the dataset is made."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        words = file.create_dataset(
+            "words", (50,), h5py.string_dtype(), chunks=(10,), compression=FILTER, compression_opts=(20, 3, 0, 0, 99)
+        )
+        with pytest.raises(OSError, match="have 99"):
+            words[...] = ["word"] * 50
+            file.flush()
+
+
 @pytest.mark.parametrize("mode", [1, 2, 3])
 def test_modes_have_numbers(mode, tmp_path):
     field = numpy.sin(numpy.arange(50_000) / 1000)

@@ -139,6 +139,7 @@ def an_open_file_can_be_deleted_as_any_other(scene, mpi):
             + ["close:2", "close:1", "open:1:r", "read:1"], "B done"),
         ("on-close", ["open:1:cud", "write:1:0:AAAA", "open:2:u", "close:1", "write:2:4:B", "close:2", "open:1:r"],
             "no such file"),
+        ("gone", ["open:1:cud", "write:1:0:AAAA", "sync:1", "delete", "close:1", "open:1:r"], "no such file"),
     ):  # fmt: skip
         plain = scene.run(launch(mpi, 1, own_program("handles", mpi), scene.folder / name, *words)).splitlines()
         found = scene.run(stage.command(name, words)).splitlines()

@@ -19,6 +19,7 @@ mod name_patterns;
 mod node;
 mod opening;
 mod output;
+mod output_file;
 mod pacing;
 mod panics;
 mod picture;

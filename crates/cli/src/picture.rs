@@ -1,10 +1,11 @@
 //! Files that figures are written to: SVG or PNG, by their name.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use clap::builder::{OsStringValueParser, TypedValueParser};
+
+use crate::output_file;
 
 #[derive(Clone, Debug)]
 pub struct Picture {
@@ -27,8 +28,12 @@ impl Picture {
         }
     }
 
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub fn write(&self, page: &plot::Page) -> anyhow::Result<()> {
         let bytes = if self.is_png { page.png() } else { page.svg().into_bytes() };
-        std::fs::write(&self.path, bytes).with_context(|| self.path.display().to_string())
+        output_file::write(&self.path, &bytes)
     }
 }

@@ -1,12 +1,17 @@
 //! Blocks of a user's files, and work on each of them on all cores.
 
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use laboratory::{Block, Blocks};
 
+use crate::failure::Incomplete;
+use crate::output::Output;
 use crate::progress::Progress;
+use crate::shown;
 
 /// Draws about so many blocks of files and of all files below folders, one at least of each.
 pub fn draw_blocks(paths: &[PathBuf], wanted: u32) -> anyhow::Result<Vec<Block>> {
@@ -23,33 +28,74 @@ pub fn draw_blocks(paths: &[PathBuf], wanted: u32) -> anyhow::Result<Vec<Block>>
 }
 
 pub fn read(block: &Block) -> anyhow::Result<Vec<u8>> {
-    block.read().with_context(|| block.path.display().to_string())
+    let path = shown::local(&block.path);
+    block.read().map_err(|error| match error.kind() {
+        ErrorKind::UnexpectedEof => anyhow!("{path}: became shorter while it was read"),
+        _ => anyhow!("{path}: {error}"),
+    })
 }
 
-/// Returns what `work` makes of each block, in order.
+/// What was made of the blocks that could be read.
+pub struct Sampled<T> {
+    pub blocks: Vec<Block>,
+    /// Of each of them.
+    pub made: Vec<T>,
+    wanted: usize,
+}
+
+impl<T> Sampled<T> {
+    /// Fails when blocks are missing, whose files were named already.
+    pub fn check_complete(&self) -> anyhow::Result<()> {
+        let missing = self.wanted - self.made.len();
+        if missing == 0 {
+            return Ok(());
+        }
+        let blocks = shown::count(self.wanted as u64, "block");
+        Err(Incomplete(format!("{missing} of {blocks} could not be read, and were left out")).into())
+    }
+}
+
+/// Does `work` on each block, and names the files of those that cannot be read; fails when none can.
 pub fn on_all_cores<T: Send>(
+    blocks: Vec<Block>,
+    output: &Output,
+    progress: &Progress,
+    work: impl Fn(&[u8]) -> T + Sync,
+) -> anyhow::Result<Sampled<T>> {
+    let wanted = blocks.len();
+    let made = each_on_all_cores(&blocks, progress, work);
+    let failed = made.iter().filter_map(|made| made.as_ref().err().map(ToString::to_string));
+    let failures: BTreeSet<String> = failed.collect();
+    let failures: Vec<String> = failures.into_iter().collect();
+    output.notes(&failures, String::clone, |more| shown::count(more as u64, "file"));
+    let read = blocks.into_iter().zip(made).filter_map(|(block, made)| Some((block, made.ok()?)));
+    let (blocks, made): (Vec<Block>, Vec<T>) = read.unzip();
+    if made.is_empty() {
+        bail!("none of {} could be read", shown::count(wanted as u64, "block"));
+    }
+    Ok(Sampled { blocks, made, wanted })
+}
+
+fn each_on_all_cores<T: Send>(
     blocks: &[Block],
     progress: &Progress,
     work: impl Fn(&[u8]) -> T + Sync,
-) -> anyhow::Result<Vec<T>> {
+) -> Vec<anyhow::Result<T>> {
     let waiting = Mutex::new(blocks.iter().enumerate());
     let next = || waiting.lock().expect("no thread panics while it takes a block").next();
-    let worker = || -> anyhow::Result<Vec<(usize, T)>> {
+    let worker = || {
         let mut done = Vec::new();
         while let Some((number, block)) = next() {
-            done.push((number, work(&read(block)?)));
+            done.push((number, read(block).map(|raw| work(&raw))));
             progress.add(block.bytes as u64);
         }
-        Ok(done)
+        done
     };
     let threads = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    let parts = std::thread::scope(|scope| {
+    let mut made: Vec<_> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().map(|worker| worker.join().expect("work on blocks does not panic")).collect::<Vec<_>>()
+        workers.into_iter().flat_map(|worker| worker.join().expect("work on blocks does not panic")).collect()
     });
-    let mut made: Vec<Option<T>> = blocks.iter().map(|_| None).collect();
-    for part in parts {
-        part?.into_iter().for_each(|(number, of_block)| made[number] = Some(of_block));
-    }
-    Ok(made.into_iter().map(|of_block| of_block.expect("a thread took each block")).collect())
+    made.sort_unstable_by_key(|(number, _)| *number);
+    made.into_iter().map(|(_, made)| made).collect()
 }

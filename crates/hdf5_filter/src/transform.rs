@@ -17,7 +17,17 @@ fn encoded(data: &ClientData, raw: &[u8]) -> Result<Vec<u8>, String> {
     if raw.len() > segment::MAX_BLOCK_BYTES {
         return Err(too_long(raw.len() as u64));
     }
-    Ok(segment::encode_chunk(raw, data.element, data.record_length, data.codec()?))
+    // Where HDF5 does not let the filter complete them (variable-length types), they are the user's; such a chunk could not be read.
+    match data.chunk_bytes as usize {
+        known if known != 0 && known != raw.len() => Err(of_another_length(raw.len(), known)),
+        _ => data.codec().map(|codec| segment::encode_chunk(raw, data.element, data.record_length, codec)),
+    }
+}
+
+fn of_another_length(bytes: usize, known: usize) -> String {
+    format!(
+        "the chunk has {bytes} bytes, and by the client data the dataset's chunks have {known}: give the filter two values at most"
+    )
 }
 
 /// Of another length than the dataset's chunks it would be read beyond its end.
@@ -30,7 +40,7 @@ fn decoded(data: &ClientData, chunk: &[u8]) -> Result<Vec<u8>, String> {
     match data.chunk_bytes as usize {
         0 => Ok(raw),
         known if known == raw.len() => Ok(raw),
-        known => Err(format!("the chunk has {} bytes, and the dataset's chunks have {known}", raw.len())),
+        known => Err(of_another_length(raw.len(), known)),
     }
 }
 
@@ -61,6 +71,12 @@ mod tests {
             let values = [21, 6, F64, 0, expected];
             assert!(transform(REVERSE, &values, &chunk).is_err(), "{expected}");
         }
+    }
+
+    #[test]
+    fn a_chunk_that_could_not_be_read_is_not_written() {
+        let refused = transform(0, &[20, 3, 0, 0, 99], &raw());
+        assert!(refused.is_err_and(|why| why.contains("8000 bytes") && why.contains("have 99")));
     }
 
     #[test]

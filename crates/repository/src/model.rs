@@ -13,21 +13,25 @@ use crate::{Error, Result};
 
 /// In a store's directory.
 pub const MODEL_FILE: &str = "compression.model";
-const DRAFT_FILE: &str = "compression.model.new";
 
 /// Gives the store at `path` a model, in place of the one it has; processes that open it from now on use it.
 pub fn write_model(path: &Path, bytes: &[u8]) -> Result<()> {
     let settings = read_settings(path)?;
     let file = path.join(MODEL_FILE);
+    // Of this process: two that train at once do not write into each other's.
+    let draft = path.join(format!("{MODEL_FILE}.{}.new", std::process::id()));
     let write = || -> std::io::Result<()> {
-        let draft = path.join(DRAFT_FILE);
         let mut to = Permissions::of(path, &settings).create_file(&draft, OpenMode::Emptied)?;
         to.write_all(bytes)?;
         to.sync_all()?;
         std::fs::rename(&draft, &file)?;
         File::open(path)?.sync_all()
     };
-    write().map_err(|source| Error::io(file.display(), source))
+    write().map_err(|source| {
+        // What went wrong is said; that the draft stays too would not help.
+        let _ = std::fs::remove_file(&draft);
+        Error::io(file.display(), source)
+    })
 }
 
 /// Lets this process choose by the store's model, where it has one. Returns why it is of no use: then the built-in one

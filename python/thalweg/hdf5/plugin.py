@@ -19,6 +19,7 @@ FILTER = 305
 LIBRARY = "libh5z_thalweg.so"
 
 # The first value of the filter's client data, as docs/format.md has it.
+MODES = {"auto:balanced": 0, "auto:performance": 1, "auto:archival": 2, "auto:energy": 3}
 CODECS = {"auto": 0, "none": 16, "lz4": 17, "lz4:fast": 18, "lz4hc": 19, "zstd": 20, "zlib": 21, "gzip": 21, "xz": 22}
 
 
@@ -60,7 +61,7 @@ def filter_options(codec: str = "auto") -> dict[str, Any]:
     Parameters
     ----------
     codec
-        `auto`, or one that `thalweg init --codec` takes, such as `zstd:9`.
+        `auto`, a mode such as `auto:archival`, or one that `thalweg init --codec` takes, such as `zstd:9`.
     """
     check_codec(codec)
     load_plugin()
@@ -68,8 +69,9 @@ def filter_options(codec: str = "auto") -> dict[str, Any]:
 
 
 def _client_data(codec: str) -> tuple[int, ...]:
-    if codec in CODECS:
-        return (CODECS[codec],)
+    known = CODECS | MODES
+    if codec in known:
+        return (known[codec],)
     name, level = codec.split(":")
     # A level below zero is the unsigned number with its bits.
     return CODECS[name], int(level) % (1 << 32)

@@ -13,8 +13,8 @@ use crate::byte_size;
 use crate::output::Output;
 use crate::picture::{self, Picture};
 use crate::progress::Progress;
-use crate::sampling::{draw_blocks, on_all_cores, read};
-use crate::shown;
+use crate::sampling::{Sampled, draw_blocks, on_all_cores, read};
+use crate::{output_file, shown};
 
 /// A slower link than this is none.
 const MIN_LINK: u64 = 1 << 10;
@@ -50,14 +50,24 @@ fn link(text: &str) -> Result<u64, String> {
 
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let blocks = draw_blocks(&arguments.data, arguments.blocks)?;
+    check_pictures(&arguments.plot, &blocks)?;
     let runs = runs(&arguments.link);
     let progress = output.progress("codecs");
     progress.set_total(bytes_of(&blocks) * (1 + runs.len() as u64));
-    let results = Results::of(&blocks, &runs, &progress)?;
+    let measure = |raw: &[u8]| (laboratory::measure(raw), laboratory::measure_references(raw));
+    let sampled = on_all_cores(blocks, output, &progress, measure)?;
+    let results = Results::of(&sampled, &runs, &progress)?;
     progress.finish();
     draw(&arguments.plot, &arguments.data, &results)?;
     output.document(&document::document(&results))?;
-    table::lines(&results).iter().try_for_each(|line| output.line(line))
+    table::lines(&results).iter().try_for_each(|line| output.line(line))?;
+    sampled.check_complete()
+}
+
+/// Finds out before the work whether the pictures can be written.
+fn check_pictures(pictures: &[Picture], blocks: &[Block]) -> anyhow::Result<()> {
+    let inputs = || blocks.iter().map(|block| block.path.as_path());
+    pictures.iter().try_for_each(|picture| output_file::check(picture.path(), inputs()))
 }
 
 /// Returns each mode with what it is run under; only `performance` asks for the link.
@@ -66,6 +76,9 @@ fn runs(links: &[u64]) -> Vec<(Mode, Conditions)> {
     let others = [Mode::Balanced, Mode::Archival, Mode::Energy].map(|mode| (mode, Conditions::default()));
     links.iter().map(over).chain(others).collect()
 }
+
+type References = [Measured; REFERENCES.len()];
+type MeasuredBlock = (Measurement, References);
 
 /// All that was found out.
 struct Results {
@@ -79,10 +92,9 @@ struct Results {
 }
 
 impl Results {
-    fn of(blocks: &[Block], runs: &[(Mode, Conditions)], progress: &Progress) -> anyhow::Result<Self> {
-        let measure = |raw: &[u8]| (laboratory::measure(raw), laboratory::measure_references(raw));
-        let (measurements, references): (Vec<Measurement>, Vec<[Measured; REFERENCES.len()]>) =
-            on_all_cores(blocks, progress, measure)?.into_iter().unzip();
+    fn of(sampled: &Sampled<MeasuredBlock>, runs: &[(Mode, Conditions)], progress: &Progress) -> anyhow::Result<Self> {
+        let blocks = &sampled.blocks;
+        let (measurements, references): (Vec<Measurement>, Vec<References>) = sampled.made.iter().cloned().unzip();
         let modes = runs.iter().map(|(mode, conditions)| compare(*mode, *conditions, blocks, &measurements, progress));
         let lengths = blocks.iter().map(|block| block.bytes);
         let references: Vec<_> = lengths.zip(references).collect();

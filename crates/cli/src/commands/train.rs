@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::Context;
+use laboratory::Block;
 use serde_json::json;
 
 use crate::location::store_of_argument;
 use crate::opening::directory;
 use crate::output::Output;
 use crate::sampling::{draw_blocks, on_all_cores};
-use crate::shown;
+use crate::{output_file, shown};
 
 /// Fit the choice of codecs to your own data
 #[derive(clap::Args)]
@@ -38,27 +38,29 @@ pub struct Arguments {
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let target = target(&arguments)?;
     let blocks = draw_blocks(&arguments.data, arguments.blocks)?;
+    target.check(&blocks)?;
     let began = Instant::now();
     let progress = output.progress("train");
     progress.set_total(blocks.iter().map(|block| block.bytes as u64).sum());
     // Each is timed by what its thread computes.
-    let measurements = on_all_cores(&blocks, &progress, laboratory::measure)?;
+    let sampled = on_all_cores(blocks, output, &progress, laboratory::measure)?;
     progress.finish();
-    let bytes = segment::model_file(&laboratory::fit(&measurements))?;
+    let bytes = segment::model_file(&laboratory::fit(&sampled.made))?;
     target.write(&bytes)?;
     let target = target.file();
     let seconds = began.elapsed().as_secs_f64();
     output.summary(format_args!(
         "trained on {} in {seconds:.0} s: {}",
-        shown::count(measurements.len() as u64, "block"),
+        shown::count(sampled.made.len() as u64, "block"),
         target.display()
     ))?;
     output.document(&json!({
         "model": target.display().to_string(),
-        "blocks": measurements.len(),
+        "blocks": sampled.made.len(),
         "model_bytes": bytes.len(),
         "seconds": seconds,
-    }))
+    }))?;
+    sampled.check_complete()
 }
 
 /// Where the model goes.
@@ -75,9 +77,14 @@ impl Target {
         }
     }
 
+    /// Finds out before the work whether it can be written.
+    fn check(&self, blocks: &[Block]) -> anyhow::Result<()> {
+        output_file::check(&self.file(), blocks.iter().map(|block| block.path.as_path()))
+    }
+
     fn write(&self, bytes: &[u8]) -> anyhow::Result<()> {
         match self {
-            Target::File(file) => std::fs::write(file, bytes).with_context(|| file.display().to_string()),
+            Target::File(file) => output_file::write(file, bytes),
             Target::Store(path) => Ok(repository::write_model(path, bytes)?),
         }
     }

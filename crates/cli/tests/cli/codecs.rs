@@ -93,3 +93,26 @@ fn chunks(png: &[u8]) -> Vec<(String, Vec<u8>)> {
     }
     found
 }
+
+#[test]
+fn what_is_read_is_not_written_over_and_pictures_go_only_where_they_can() {
+    let folder = data();
+    let text = folder.path().join("text");
+    let over_data = ["train", folder.path().to_str().unwrap(), "--model", text.to_str().unwrap()];
+    let refused = run(&over_data).expect(2);
+    assert!(refused.stderr.contains("one of the files that are read"), "{}", refused.stderr);
+    assert!(fs::read(&text).unwrap().starts_with(b"the same words"));
+    let nowhere = folder.path().join("missing/all.svg");
+    let words = ["codecs", folder.path().to_str().unwrap(), "--plot", nowhere.to_str().unwrap()];
+    assert!(run(&words).expect(1).stderr.contains("cannot be written"));
+}
+
+#[test]
+fn what_cannot_be_read_is_named_and_left_out() {
+    let folder = data();
+    // Its length is a page's, and there is less to read.
+    let words = ["codecs", folder.path().to_str().unwrap(), "/sys/kernel/mm/transparent_hugepage/enabled", "--json"];
+    let found = run(&words).expect(3);
+    assert!(found.stderr.contains("transparent_hugepage/enabled: became shorter"), "{}", found.stderr);
+    assert_eq!(found.json()["blocks"], 3);
+}
