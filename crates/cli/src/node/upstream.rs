@@ -41,9 +41,10 @@ pub(super) struct UpstreamArguments {
     cache_gib: Option<u64>,
 }
 
-/// Follows what the far node refused, which is said in the words of every client.
-const CREDENTIALS_HINT: &str = " (for the far node --upstream-secret-file FILE and --upstream-tls-ca FILE go before \
-                                THALWEG_SECRET_FILE and THALWEG_TLS_CA; --secret-file and --tls-cert are for this node's own clients)";
+/// Goes before the far node's refusal, which is said in the words of every client: this node is the client it speaks of.
+const CREDENTIALS: &str = "--upstream-secret-file or --upstream-tls-ca does not fit the far node";
+const CREDENTIALS_HINT: &str = "without them THALWEG_SECRET_FILE and THALWEG_TLS_CA count; --secret-file and --tls-cert \
+                                are for this node's own clients";
 
 /// An exbibyte.
 const MAX_CACHE_GIB: u64 = 1 << 30;
@@ -58,7 +59,7 @@ impl UpstreamArguments {
         let (secret_file, tls_ca) = (self.upstream_secret_file.clone(), self.upstream_tls_ca.clone());
         let far = connect_with(&CredentialFiles { secret_file, tls_ca }, &address).map_err(|error| match error {
             ::address::Error::Transfer(transfer::Error::Unavailable { .. }) => error.into(),
-            refused => anyhow::anyhow!("the far node: {refused}{CREDENTIALS_HINT}"),
+            refused => anyhow::anyhow!("{CREDENTIALS}: {refused} ({CREDENTIALS_HINT})"),
         })?;
         far.set_reconnect_timeout(Settings::transport_from_environment()?.timeout.mul_f64(SHARE_OF_TIMEOUT));
         Ok(Some(far))
