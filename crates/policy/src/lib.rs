@@ -5,6 +5,7 @@
 
 pub mod cache;
 pub mod compression;
+pub mod cost;
 pub mod encoding;
 pub mod fairness;
 pub mod forest;
