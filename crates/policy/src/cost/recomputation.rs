@@ -6,6 +6,12 @@
 
 use super::system::{CAPACITY_PER_DECADE, COMPUTATION_PER_DECADE, growth};
 
+/// The lecture's 50 PB for 6 M€, used for the six years between two of its systems.
+pub const EUR_PER_TB_YEAR: f64 = 6e6 / 50e3 / 6.0;
+
+/// The lecture's system of 2015 without its storage: 30 M€ less a fifth, for 2500 nodes and six years of 8766 hours.
+pub const EUR_PER_NODE_HOUR: f64 = 30e6 * 0.8 / (2500.0 * 6.0 * 8766.0);
+
 /// A result, what it needs, and today's prices.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ResultCosts {
@@ -52,14 +58,15 @@ fn falling_years(per_decade: f64, years: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost::printed::assert_printed;
 
     const COSTS: ResultCosts = ResultCosts {
         stored_tb: 10.0,
         input_tb: 0.5,
         node_hours: 1000.0,
         reads_per_year: 1.0,
-        eur_per_tb_year: 25.0,
-        eur_per_node_hour: 0.5,
+        eur_per_tb_year: EUR_PER_TB_YEAR,
+        eur_per_node_hour: EUR_PER_NODE_HOUR,
     };
 
     #[test]
@@ -74,11 +81,17 @@ mod tests {
     #[test]
     fn both_cost_the_same_at_the_break_even() {
         let reads_per_year = break_even_reads_per_year(&COSTS, 5.0);
-        assert!((0.3..0.8).contains(&reads_per_year), "{reads_per_year}");
+        assert!((1.0..1.5).contains(&reads_per_year), "{reads_per_year}");
         let costs = ResultCosts { reads_per_year, ..COSTS };
         assert!((keeping_eur(&costs, 5.0) - recomputing_eur(&costs, 5.0)).abs() < 1e-9);
         let seldom = ResultCosts { reads_per_year: reads_per_year / 2.0, ..COSTS };
         assert!(recomputing_eur(&seldom, 5.0) < keeping_eur(&seldom, 5.0));
+    }
+
+    #[test]
+    fn prices_are_those_of_the_lectures_systems() {
+        assert_printed(EUR_PER_TB_YEAR, 20.0, 1.0, "euros a TB and year");
+        assert_printed(EUR_PER_NODE_HOUR, 0.18, 0.01, "euros a node and hour");
     }
 
     #[test]
