@@ -96,6 +96,7 @@ enum Verb {
     Stats(commands::stats::Arguments),
     Train(commands::train::Arguments),
     Codecs(commands::codecs::Arguments),
+    Plan(commands::plan::Arguments),
     Simulate(commands::simulate::Arguments),
     Secret(commands::secret::Arguments),
     /// Serve a store to programs and remote commands: the deduplication and storage server
@@ -189,6 +190,7 @@ fn execute(verb: Verb, configuration: &Configuration, output: &Output) -> anyhow
         Verb::Stats(arguments) => commands::stats::execute(arguments, output),
         Verb::Train(arguments) => commands::train::execute(arguments, output),
         Verb::Codecs(arguments) => commands::codecs::execute(&arguments, output),
+        Verb::Plan(arguments) => commands::plan::execute(&arguments, output),
         Verb::Simulate(arguments) => commands::simulate::execute(arguments, output),
         Verb::Secret(arguments) => commands::secret::execute(&arguments, output),
         Verb::Node(arguments) => node::command::execute(&arguments, output),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
-use crate::output_file;
+use crate::{output_file, shown};
 
 #[derive(Clone, Debug)]
 pub struct Picture {
@@ -30,6 +30,10 @@ impl Picture {
 
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    pub fn name(&self) -> String {
+        shown::local(&self.path)
     }
 
     pub fn write(&self, page: &plot::Page) -> anyhow::Result<()> {

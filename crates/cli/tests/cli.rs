@@ -35,6 +35,7 @@ mod cli {
     mod node;
     mod offline_dedup;
     mod ownership;
+    mod plan;
     mod planted;
     mod previewing;
     mod printing;

@@ -16,6 +16,7 @@ pub mod init;
 pub mod ls;
 pub mod manual;
 pub mod mv;
+pub mod plan;
 pub mod put;
 pub mod recover;
 pub mod repack;

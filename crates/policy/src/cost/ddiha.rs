@@ -131,9 +131,11 @@ pub fn figure_8(application: &Application, network_mb_per_s: f64) -> Vec<(f64, f
     shares.map(|share| (share, equation_6(application, share, network_mb_per_s))).collect()
 }
 
-/// Figure 9: the least *C'* in MB/s by (5) over φ from 1 to 20, only where there is one.
+/// Figure 9: the least *C'* in MB/s by (5) over φ up to 20, only where there is one.
 pub fn figure_9(application: &Application, node_share: f64, network_mb_per_s: f64) -> Vec<(f64, f64)> {
-    let reductions = (0..=950).map(|step| 1.0 + f64::from(step) * 0.02);
+    const MAX_REDUCTION: f64 = 20.0;
+    let begin = (equation_5_min_reduction(application, node_share, network_mb_per_s) * 1.0001).max(1.0);
+    let reductions = (0..=500).map(|step| begin * (MAX_REDUCTION / begin).powf(f64::from(step) / 500.0));
     let required = |reduction| equation_5_required_mb_per_s(application, node_share, network_mb_per_s, reduction);
     reductions.filter_map(|reduction| Some((reduction, required(reduction)?))).collect()
 }
@@ -215,6 +217,7 @@ mod tests {
         let required = figure_9(&JAGUAR_GTC, 0.1, NETWORK_MB_PER_S);
         let least = equation_5_min_reduction(&JAGUAR_GTC, 0.1, NETWORK_MB_PER_S);
         assert!(required[0].0 > least && required.windows(2).all(|pair| pair[1].1 < pair[0].1));
-        assert!(figure_9(&JAGUAR_GTC, 0.02, NETWORK_MB_PER_S).len() < required.len());
+        assert!((required.last().unwrap().0 - 20.0).abs() < 1e-9 && required[0].1 > 1e4, "up to any speed");
+        assert_eq!(figure_9(&JAGUAR_GTC, 0.2, NETWORK_MB_PER_S)[0].0, 1.0);
     }
 }
