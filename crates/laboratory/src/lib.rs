@@ -3,11 +3,13 @@
 //!
 //! Reading order: [`Blocks`] draws blocks from files, [`measure`] encodes one in every way, and [`fit`] makes a model of
 //! many measurements. [`candidate_totals`] sums them up; [`run_chooser`] encodes the blocks as a store would, and [`compare`]
-//! holds that against an oracle; [`figure`] draws both.
+//! holds that against an oracle; [`figure`] draws both. [`Survey`] estimates what a store would make of all bytes of files.
 
+mod block_sample;
 mod blocks;
 mod chooser_run;
 mod comparison;
+mod distinct;
 mod encoding_name;
 mod figure;
 #[cfg(test)]
@@ -15,16 +17,20 @@ mod made;
 mod measurement;
 mod reference;
 mod regret;
+mod survey;
 mod totals;
 mod training;
 
+pub use block_sample::{BlockSample, Compressed};
 pub use blocks::{Block, Blocks};
 pub use chooser_run::{Choice, run_chooser};
 pub use comparison::{ModeComparison, best_single, compare, oracle};
+pub use distinct::{Distinct, DistinctSample};
 pub use encoding_name::candidate_name;
 pub use figure::{Drawn, figure};
 pub use measurement::{Measured, Measurement, measure};
 pub use reference::{REFERENCES, measure_references, reference_name, reference_totals};
 pub use regret::Regret;
+pub use survey::{Cut, READ_BYTES, Survey};
 pub use totals::{HEADER_BYTES, Total, candidate_totals, pareto_front};
 pub use training::fit;

@@ -1,11 +1,13 @@
 //! `thalweg plan`: the sources' tables and figures.
 
+use std::ffi::CString;
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::runner::{Run, run};
+use super::runner::{Run, Store, run};
 
 fn plan(options: &[&str]) -> Run {
     run(&[&["plan"], options].concat()).expect(0)
@@ -83,4 +85,68 @@ fn what_is_to_be_done_must_be_said() {
     {
         run(&[&["plan"], options].concat()).expect(2);
     }
+}
+
+/// Files with most of them twice, and what is no file.
+fn data() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    let mut random = random::Random::new(9);
+    fs::create_dir(folder.path().join("deep")).unwrap();
+    for number in 0..4 {
+        let noise = random.bytes(300_000);
+        fs::write(folder.path().join(format!("noise{number}")), &noise).unwrap();
+        fs::write(folder.path().join(format!("deep/again{number}")), &noise).unwrap();
+    }
+    fs::write(folder.path().join("text"), "the same words again, and others: ".repeat(20_000)).unwrap();
+    fs::write(folder.path().join("empty"), "").unwrap();
+    std::os::unix::fs::symlink("text", folder.path().join("link")).unwrap();
+    make_pipe(&folder.path().join("pipe"));
+    folder
+}
+
+fn make_pipe(path: &Path) {
+    let path = CString::new(path.as_os_str().as_encoded_bytes()).unwrap();
+    assert_eq!(unsafe { libc::mkfifo(path.as_ptr(), 0o600) }, 0);
+}
+
+#[test]
+fn estimates_are_what_a_store_makes_of_the_data() {
+    let (folder, store) = (data(), Store::with(&["--chunker", "cdc", "--mode", "balanced"]));
+    let found = &plan(&[folder.path().to_str().unwrap(), "--json"]).json()["data"];
+    let count = |name: &str| found[name].as_u64().unwrap();
+    assert_eq!([count("files"), count("folders"), count("links"), count("special")], [10, 2, 1, 1]);
+    assert_eq!((count("bytes"), count("unreadable")), (2_400_000 + 680_000, 0));
+    fs::remove_file(folder.path().join("pipe")).unwrap();
+    store.put(folder.path(), "t/");
+    let stats = store.json("stats");
+    let unique_bytes = |cut| (row(found, "deduplication", "cut", cut)["unique_gb"].as_f64().unwrap() * 1e9).round();
+    assert_eq!(unique_bytes("content 8 KiB"), stats["unique_bytes"].as_f64().unwrap(), "{stats}");
+    assert_eq!(unique_bytes("whole files"), 1_200_000.0 + 680_000.0);
+    let ratio = row(found, "compression", "codec", "zstd:3")["ratio"].as_f64().unwrap();
+    assert!((1.2..1.3).contains(&ratio), "of 3.08 MB 2.4 are noise: {ratio}");
+}
+
+#[test]
+fn the_report_is_a_page_and_names_what_cannot_be_read() {
+    let folder = data();
+    let found = run(&["plan", folder.path().to_str().unwrap(), "/nowhere/at/all"]).expect(3);
+    assert!(
+        found.stderr.contains("/nowhere/at/all: No such file") && found.stderr.contains("1 name"),
+        "{}",
+        found.stderr
+    );
+    let text = found.text();
+    assert!(text.starts_with("10 files in 2 folders, 2.9 MiB; 1 link and 1 special file left out\n\n"), "{text}");
+    for word in ["fixed 64 KiB", "content 8 KiB", "whole files", "archival"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 100) && text.lines().count() < 40, "{text}");
+}
+
+#[test]
+fn data_without_a_byte_have_an_empty_report() {
+    let folder = TempDir::new().unwrap();
+    let found = &plan(&[folder.path().to_str().unwrap(), "--json"]).json()["data"];
+    assert_eq!((&found["bytes"], &found["compression"]), (&Value::from(0), &Value::Array(Vec::new())));
+    assert_eq!(row(found, "deduplication", "cut", "whole files")["saved_percent"], 0);
 }

@@ -20,7 +20,7 @@ pub struct Column {
 }
 
 pub enum Cell {
-    Word(&'static str),
+    Word(String),
     /// With so many digits after the point in the text, and all of them in the document.
     Number(f64, usize),
     /// No such number, and what the text says instead.
@@ -52,7 +52,8 @@ impl Table {
     fn lines(&self) -> Vec<String> {
         let heads = [0, 1].map(|line| self.columns.iter().map(|column| column.head[line].clone()).collect::<Vec<_>>());
         let rows = self.rows.iter().map(|cells| cells.iter().map(Cell::text).collect::<Vec<_>>());
-        let all: Vec<Vec<String>> = heads.into_iter().chain(rows).collect();
+        let heads = heads.into_iter().filter(|head| head.iter().any(|word| !word.is_empty()));
+        let all: Vec<Vec<String>> = heads.chain(rows).collect();
         let width = |at: usize| all.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
         let is_left = |at: usize| self.rows.first().is_some_and(|cells| matches!(cells[at], Cell::Word(_)));
@@ -71,7 +72,8 @@ impl Table {
 impl Cell {
     fn text(&self) -> String {
         match self {
-            Cell::Word(word) | Cell::Never(word) => (*word).to_owned(),
+            Cell::Word(word) => word.clone(),
+            Cell::Never(word) => (*word).to_owned(),
             Cell::Marked(is_marked) => if *is_marked { "*" } else { "" }.to_owned(),
             Cell::Number(number, digits) => {
                 // Half-way up, as the sources round.
@@ -83,7 +85,7 @@ impl Cell {
 
     fn value(&self) -> Value {
         match self {
-            Cell::Word(word) => (*word).into(),
+            Cell::Word(word) => word.as_str().into(),
             Cell::Number(number, _) if number.fract() == 0.0 && number.abs() < 1e15 => (*number as i64).into(),
             Cell::Number(number, _) => (*number).into(),
             Cell::Never(_) => Value::Null,

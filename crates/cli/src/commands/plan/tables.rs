@@ -247,7 +247,7 @@ fn fifty_petabytes() -> Table {
                 Number(purchase.gb_per_s, 0),
             ]
         });
-        [Word(codec.name), Number(codec.ratio, 3)].into_iter().chain(scenarios).collect()
+        [Word(codec.name.to_owned()), Number(codec.ratio, 3)].into_iter().chain(scenarios).collect()
     };
     let of_scenario = |key: &str, name: &str| {
         [
@@ -271,7 +271,7 @@ fn links() -> Table {
     let row = |link: &network::Link| {
         let effective =
             CODECS.map(|codec| Number(network::effective_gbit_per_s(link.gbit_per_s, &codec, NODE_CORES), 1));
-        [Word(link.name), Number(link.gbit_per_s, 0)].into_iter().chain(effective).collect()
+        [Word(link.name.to_owned()), Number(link.gbit_per_s, 0)].into_iter().chain(effective).collect()
     };
     let of_codec = |codec: Codec| column(format!("{}_gbit_per_s", codec.name), codec.name, "Gbit/s");
     let columns = [column("link", "link", ""), column("link_gbit_per_s", "", "Gbit/s")];
@@ -286,7 +286,7 @@ fn links() -> Table {
 
 fn energy() -> Table {
     let row = |run: &policy::cost::energy::Run| {
-        vec![Word(run.codec), Number(run.runtime, 2), Number(run.power, 2), Number(run.energy(), 2)]
+        vec![Word(run.codec.to_owned()), Number(run.runtime, 2), Number(run.power, 2), Number(run.energy(), 2)]
     };
     Table {
         name: "energy",

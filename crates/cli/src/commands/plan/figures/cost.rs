@@ -34,7 +34,7 @@ fn years(page: &mut Page) {
         |table: &'static Table| move |system: &System| same_capacity(system, SAVINGS, table).cost_million_eur.total();
     let curves = [
         curve("without", Colour(0x333333), |system| system.cost_million_eur),
-        curve("8 KB blocks, 48 B each", COLOURS[1], with(&dedup_table::LECTURE)),
+        curve("the lecture's table", COLOURS[1], with(&dedup_table::LECTURE)),
         curve("Thalweg's table", COLOURS[0], with(&dedup_table::OURS)),
     ];
     panel.curves(page, &curves);
