@@ -54,10 +54,12 @@ impl DistinctSample {
 
     pub fn estimate(&self) -> Distinct {
         let times = 2f64.powi(self.level as i32);
-        let lengths = || self.kept.values().map(|bytes| *bytes as f64);
-        let variance = lengths().map(|bytes| bytes * bytes).sum::<f64>() * times * (times - 1.0);
+        let bytes: u64 = self.kept.values().sum();
+        // Of nothing a sum of fractions is -0.
+        let squares = self.kept.values().fold(0.0, |squares, bytes| squares + (*bytes as f64).powi(2));
+        let variance = squares * times * (times - 1.0);
         Distinct {
-            unique_bytes: lengths().sum::<f64>() * times,
+            unique_bytes: bytes as f64 * times,
             unique_segments: self.kept.len() as f64 * times,
             error_bytes: 2.0 * variance.sqrt(),
         }
