@@ -65,3 +65,16 @@ def test_what_has_no_fixed_length_is_refused(tmp_path):
         with pytest.raises(TypeError, match="no fixed length"):
             create_dataset(file, "a", numpy.array(["a", "bc"], object))
         assert create_dataset(file, "empty", numpy.zeros((0, 3))).shape == (0, 3)
+
+
+@pytest.mark.parametrize("options", [{"fletcher32": True}, {"scaleoffset": 0}, {"shuffle": True}, {"dtype": "<f4"}])
+def test_what_would_not_be_true_of_the_chunks_is_refused(options, tmp_path):
+    """HDF5 would take a checksum or an offset that is declared and not there for damage, or read zeros."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        with pytest.raises(TypeError, match=next(iter(options))):
+            create_dataset(file, "a", numpy.arange(100.0), **options)
+        with pytest.raises(ValueError, match="level is 0"):
+            create_dataset(file, "a", numpy.arange(100.0), level=0)
+        assert "a" not in file
+        dataset = create_dataset(file, "a", numpy.arange(100.0), fletcher32=False, fillvalue=3.0)
+        assert (dataset[...] == numpy.arange(100.0)).all()

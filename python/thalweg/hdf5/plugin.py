@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -31,12 +32,14 @@ def plugin_path() -> str:
             return str(folder)
     tried = ", ".join(map(str, folders))
     raise FileNotFoundError(
-        f"{LIBRARY} is in none of {tried}: install the wheel of `make package`, or run `make install`"
+        f"{LIBRARY} is in none of {tried}: install the wheel of `make package`, run `make install`, or name its folder in HDF5_PLUGIN_PATH"
     )
 
 
 def _folders() -> Iterator[Path]:
-    """Of this environment, beside the command, as built, and of the system."""
+    """As HDF5 itself is told, of this environment, beside the command, as built, and of the system."""
+    named = os.environ.get("HDF5_PLUGIN_PATH", "")
+    yield from (Path(folder) for folder in named.split(os.pathsep) if folder)
     yield Path(sys.prefix, "lib/hdf5/plugin")
     command = shutil.which("thalweg")
     if command:

@@ -28,6 +28,17 @@ WITHOUT_DEFLATE = 2
 # Deflate is kept where it saves at least 1/64: less does not pay for decoding.
 MIN_SAVING = 64
 
+# Options of h5py's `create_dataset` that would not be true of the chunks written here, or are said otherwise.
+REFUSED = {
+    "fletcher32": "chunks are written without its checksums",
+    "scaleoffset": "chunks are written without it",
+    "shuffle": "it is chosen for each chunk",
+    "compression": "it is deflate where that saves something",
+    "compression_opts": "give level",
+    "shape": "it is the data's",
+    "dtype": "it is the data's; convert them with numpy.asarray(data, dtype)",
+}
+
 # Chunks that are in memory at once, encoded and not.
 CHUNKS_AT_ONCE = 16
 
@@ -50,10 +61,11 @@ def create_dataset(
     level
         Of deflate, 1 to 9.
     options
-        What else h5py's `create_dataset` takes.
+        What else h5py's `create_dataset` takes; `fletcher32`, `scaleoffset` and what this one decides are refused.
     """
     import numpy
 
+    _check(name, level, options)
     array: Array = numpy.asarray(data)
     if array.dtype.hasobject:
         raise TypeError(f"{name}: values of {array.dtype} have no fixed length; use h5py's create_dataset")
@@ -64,6 +76,15 @@ def create_dataset(
     for offsets, (mask, stored) in _encoded(array, dataset.chunks, dataset.fillvalue, level):
         dataset.id.write_direct_chunk(offsets, stored, mask)
     return dataset
+
+
+def _check(name: str, level: int, options: dict[str, Any]) -> None:
+    if level not in range(1, 10):
+        raise ValueError(f"{name}: level is {level}, and deflate has 1 to 9")
+    for option in options.keys() & REFUSED.keys():
+        if options[option] is not None and options[option] is not False:  # 0 is a value of scaleoffset
+            raise TypeError(f"{name}: {option} cannot be given to thalweg.hdf5.create_dataset: {REFUSED[option]}")
+        del options[option]
 
 
 def _encoded(

@@ -15,7 +15,7 @@ use crate::{output_file, shown};
 /// Fit the choice of codecs to your own data
 #[derive(clap::Args)]
 #[command(
-    after_help = "Blocks of the files are encoded in every way that Thalweg knows, which takes about half a second each; a model \
+    after_help = "Blocks of the files are encoded in every way that Thalweg knows, which takes about a second each; a model \
                         fitted to that predicts from then on what each way makes of a block like them. A store that has \
                         none uses the one that comes with Thalweg.\n\n\
                         Example: thalweg train run1/ run2/restart.bin --into /scratch/st"
