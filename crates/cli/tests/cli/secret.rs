@@ -41,8 +41,7 @@ fn a_near_node_with_another_secret_names_its_own_option_before_what_the_far_node
     let (right, wrong) = (secret(&store, "right"), secret(&store, "wrong"));
     let far = Node::with(&store, &["--secret-file", right.to_str().unwrap()]);
     let upstream = format!("thalweg://{}", far.address);
-    let options =
-        ["--listen", "127.0.0.1:0", "--upstream", &upstream, "--upstream-secret-file", wrong.to_str().unwrap()];
+    let options = ["--insecure", "--upstream", &upstream, "--upstream-secret-file", wrong.to_str().unwrap()];
     let refused = near.try_verb("node", &options).expect(1).stderr;
     let place_of = |part: &str| refused.find(part).unwrap_or_else(|| panic!("no {part:?} in {refused}"));
     assert!(place_of("--upstream-secret-file") < place_of("the client has another secret"), "{refused}");
