@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import zlib
 
 import h5py
 import numpy
@@ -78,3 +79,11 @@ def test_what_would_not_be_true_of_the_chunks_is_refused(options, tmp_path):
         assert "a" not in file
         dataset = create_dataset(file, "a", numpy.arange(100.0), fletcher32=False, fillvalue=3.0)
         assert (dataset[...] == numpy.arange(100.0)).all()
+
+
+def test_gaps_within_values_beyond_the_edge_are_zero(tmp_path):
+    gapped = numpy.dtype({"names": ["a", "b"], "formats": ["u1", "<u4"]}, align=True)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        dataset = create_dataset(file, "a", numpy.zeros(301, gapped), chunks=(300,))
+        _, chunk = dataset.id.read_direct_chunk((300,))
+        assert not any(zlib.decompress(chunk))

@@ -111,7 +111,9 @@ def _chunk(array: Array, offsets: tuple[int, ...], shape: tuple[int, ...], fill:
 
     piece = array[tuple(slice(at, at + length) for at, length in zip(offsets, shape))]
     if piece.shape != shape:
-        whole = numpy.full(shape, fill, array.dtype)
+        # Gaps within values are no field: they would keep what was in memory before.
+        whole = numpy.zeros(shape, array.dtype)
+        whole[...] = fill
         whole[tuple(slice(length) for length in piece.shape)] = piece
         piece = whole
     return piece.tobytes()
