@@ -429,6 +429,12 @@ def of_extents(fields, rest):
     return f"{len(fields.list(lambda: fields.take(16)))} extents{rest()}"
 
 
+def of_write(fields):
+    fields.take(8 + 4 + 8 + 8 + 8)
+    mode = fields.option(lambda: fields.take(1)[0])
+    return f"mode {mode}, {len(fields.list(lambda: fields.take(16)))} extents"
+
+
 BODIES = {
     1: lambda f: f"client {f.u64():x}, stream {f.u32()}, job {f.text()!r}, application {f.text()!r}",
     3: lambda f: f"nonce {f.take(32).hex()[:8]}…, proof {f.take(32).hex()[:8]}…",
@@ -443,7 +449,7 @@ BODIES = {
     40: lambda f: f"path {f.path()}, flags {f.u32()}, job {f.text()!r}, nodes {f.list(f.text)}, stripes of {f.u64()}, "
     f"key {f.take(16).hex()[:8]}…",
     41: lambda f: f"session {f.u64():x}, stripe set {f.u32()}, key {f.take(16).hex()[:8]}…",
-    42: lambda f: of_extents(f, lambda: ""),
+    42: of_write,
     43: lambda f: of_extents(f, lambda: f", {len(f.list(lambda: f.take(32)))} fingerprints"),
     52: lambda f: f"session {f.u64():x}, key {f.take(16).hex()[:8]}…",
     56: lambda f: of_extents(f, lambda: f", names {f.take(32).hex()[:8]}…"),
@@ -464,7 +470,7 @@ def frames():
     for path in sorted((FOLDER / "frames").iterdir()):
         data = path.read_bytes()
         magic, protocol, zero, kind, request, body, payload, _ = struct.unpack("<4sBBHQIIQ", data[:32])
-        assert magic == b"TWGF" and protocol == 14 and zero == 0 and len(data) == 32 + body + payload, path
+        assert magic == b"TWGF" and protocol == 15 and zero == 0 and len(data) == 32 + body + payload, path
         unasked = kind in (0x8004, 0x8006, 0x8047, 0x8049)
         assert path.name.startswith(f"{kind:04x}-") and (request == 0) == unasked, path
         if kind in BODIES:

@@ -1,11 +1,12 @@
-/* hints.c — MPI_File_set_info and get_info. No hint changes what is stored; unknown ones are kept, as MPI asks. One is
- * followed: access_style (read_ahead.h).
+/* hints.c — MPI_File_set_info and get_info. Unknown hints are kept, as MPI asks. Two are followed: access_style
+ * (read_ahead.h) and thalweg_mode (encoding_mode.h).
  *
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "hints.h"
 
 #include "agreement.h"
+#include "encoding_mode.h"
 #include "errors.h"
 #include "open_file.h"
 #include "read_ahead.h"
@@ -40,11 +41,16 @@ int begin_hints(MPI_Info *kept, MPI_Info given, const char *name) {
     return fail_as_mpi(PMPI_Info_set(*kept, "thalweg_name", value));
 }
 
+void follow_hints(struct open_file *file) {
+    set_read_ahead(file);
+    set_encoding_mode(file);
+}
+
 int door_File_set_info(MPI_File handle, MPI_Info info) {
     struct open_file *file = find_file(handle);
     if (!file) return real.File_set_info(handle, info);
     int failed = agree(file->comm, merge_hints(file->info, info));
-    if (!failed) set_read_ahead(file);
+    if (!failed) follow_hints(file);
     return raise_on(handle, failed);
 }
 

@@ -7,10 +7,15 @@
 
 #include <mpi.h>
 
+struct open_file;
+
 /* Makes `kept`: a copy of `given` (which may be MPI_INFO_NULL) with the file's own entries. Returns an error class. */
 int begin_hints(MPI_Info *kept, MPI_Info given, const char *name);
 
 /* Adds the entries of `given` (which may be MPI_INFO_NULL) to `kept`. */
 int merge_hints(MPI_Info kept, MPI_Info given);
+
+/* Does what the file's hints say from now on. */
+void follow_hints(struct open_file *file);
 
 #endif

@@ -6,6 +6,8 @@
 #include "element.h"
 #include "errors.h"
 
+#include <float.h>
+
 /* Elements as large as the type's size says, which for Fortran's types depends on how the MPI was built. */
 #define BY_SIZE (-1)
 
@@ -68,12 +70,29 @@ static size_t numbers_in(MPI_Datatype type) {
     return combiner == MPI_COMBINER_F90_COMPLEX ? 2 : 1;
 }
 
+/* A type of MPI_Type_create_f90_real or _complex is the shortest that has the digits and range asked for: long double
+ * where that suffices. A quadruple is as many bytes in memory on some machines, but another number. */
+static bool is_long_double(MPI_Datatype type, size_t bytes) {
+    int integers, addresses, types, combiner = MPI_COMBINER_NAMED, asked[2] = {MPI_UNDEFINED, MPI_UNDEFINED};
+    PMPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
+    if (combiner != MPI_COMBINER_F90_REAL && combiner != MPI_COMBINER_F90_COMPLEX) return false;
+    if (bytes != sizeof(long double) || sizeof(long double) == sizeof(double)) return false;
+    PMPI_Type_get_contents(type, 2, 0, 0, asked, NULL, NULL);
+    return asked[0] == MPI_UNDEFINED || asked[0] <= LDBL_DIG;
+}
+
 static int read_by_size(MPI_Datatype type, struct named_type *named) {
     int bytes = 0;
     int failed = fail_as_mpi(PMPI_Type_size(type, &bytes));
     if (failed) return failed;
     if (bytes == 0) named->count = 0;
-    return bytes == 0 ? MPI_SUCCESS : element_of_size(type, (size_t)bytes / named->count, &named->element);
+    if (bytes == 0) return MPI_SUCCESS;
+    size_t element_bytes = (size_t)bytes / named->count;
+    if (is_long_double(type, element_bytes)) {
+        named->element = LONG_DOUBLE;
+        return MPI_SUCCESS;
+    }
+    return element_of_size(type, element_bytes, &named->element);
 }
 
 int read_named_type(MPI_Datatype type, struct named_type *named) {

@@ -12,7 +12,6 @@
 #include "null_handle.h"
 #include "open_file.h"
 #include "prefix.h"
-#include "read_ahead.h"
 #include "real.h"
 #include "system_hints.h"
 
@@ -125,9 +124,12 @@ static int open_together(struct open_file *file, const char *name, MPI_Info info
     if (!failed) failed = share_ticket(file, &ticket);
     if (failed) return failed;
     failed = agree(file->comm, attach(file, &ticket));
-    if (failed) undo_attach(file, &ticket);
-    else set_read_ahead(file);
-    return failed;
+    if (failed) {
+        undo_attach(file, &ticket);
+        return failed;
+    }
+    follow_hints(file);
+    return MPI_SUCCESS;
 }
 
 static struct open_file *new_open_file(int amode) {

@@ -6,7 +6,6 @@
 #include "errors.h"
 #include "hints.h"
 #include "open_file.h"
-#include "read_ahead.h"
 #include "real.h"
 #include "seek.h"
 
@@ -58,7 +57,7 @@ int door_File_set_view(MPI_File handle, MPI_Offset displacement, MPI_Datatype et
     file->view = view;
     file->position = 0;
     set_shared_pointer(file, 0);
-    set_read_ahead(file);
+    follow_hints(file);
     return MPI_SUCCESS;
 }
 

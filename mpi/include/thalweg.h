@@ -82,6 +82,10 @@ int thalweg_read(thalweg_file *file, const thalweg_piece *pieces, size_t count, 
  * nodes have. */
 void thalweg_allow_read_ahead(thalweg_file *file, int allowed);
 
+/* In which mode the file's blocks are encoded from now on, for all who write it: "performance", "balanced", "archival" or
+ * "energy"; other words are refused. "": this process asks for none, and the store's settings count unless another did. */
+int thalweg_encode_by(thalweg_file *file, const char *mode);
+
 /* The same without waiting: the descriptors are copied, the memory they point to must stay until the operation is
  * finished. Every operation must be finished once, with thalweg_wait, or with a thalweg_test that says done; then its
  * handle is gone. Operations on one file take effect in the order they were started. */

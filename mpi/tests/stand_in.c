@@ -84,6 +84,15 @@ void thalweg_connect(const char *name, uint32_t processes) { (void)name, (void)p
 
 void thalweg_allow_read_ahead(thalweg_file *file, int allowed) { (void)file, (void)allowed; }
 
+/* Nothing is encoded; the words are the store's. */
+int thalweg_encode_by(thalweg_file *file, const char *mode) {
+    (void)file;
+    const char *modes[] = {"", "performance", "balanced", "archival", "energy"};
+    for (size_t at = 0; at < sizeof modes / sizeof *modes; at++)
+        if (strcmp(modes[at], mode) == 0) return THALWEG_OK;
+    return fail(THALWEG_REFUSED, "no such mode");
+}
+
 int thalweg_open(const char *name, uint32_t flags, void *ticket, size_t capacity, size_t *ticket_bytes) {
     int code = injected_failure("open");
     if (!code) code = path_of(name, ticket, capacity);

@@ -31,7 +31,7 @@ mod _thalweg {
     #[pymodule_export]
     use crate::plan::{EvictOrder, FetchOrder, Plan, RecallOrder, RunOrder};
     #[pymodule_export]
-    use crate::store::{EpochPin, Store, create};
+    use crate::store::{EpochPin, Store, check_mode, create};
     #[pymodule_export]
     use crate::unwinding::is_left_by_exception;
     #[pymodule_export]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ::store::ClaimOwner;
 use address::{CredentialFiles, StoreAddress, open_store_with, possible_access};
-use format::{Attributes, Change, FileKind, FileTime, FileTimes, Settings, StoreId, StorePath};
+use format::{Attributes, Change, CodecChoice, FileKind, FileTime, FileTimes, Mode, Settings, StoreId, StorePath};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -52,20 +52,35 @@ fn write_mode(written: &str) -> PyResult<WriteMode> {
     }
 }
 
+fn parse_mode(word: &str) -> PyResult<Mode> {
+    word.parse().map_err(|error: format::Error| PyValueError::new_err(error.to_string()))
+}
+
+/// Raises ValueError for a word that is no mode.
+#[pyfunction]
+pub fn check_mode(word: &str) -> PyResult<()> {
+    parse_mode(word).map(drop)
+}
+
 /// Makes a store, with the settings that `thalweg init` has by default.
 ///
 /// Parameters
 /// ----------
 /// directory : str or os.PathLike
 ///     Where; missing or empty.
+/// encoding_mode : str, optional
+///     How blocks are encoded: "performance", "balanced" (the default), "archival" or "energy".
 ///
 /// Examples
 /// --------
-/// >>> thalweg.create("/scratch/st")
+/// >>> thalweg.create("/scratch/st", encoding_mode="archival")
 #[pyfunction]
-pub fn create(py: Python<'_>, directory: PathBuf) -> PyResult<()> {
+#[pyo3(signature = (directory, encoding_mode=None))]
+pub fn create(py: Python<'_>, directory: PathBuf, encoding_mode: Option<&str>) -> PyResult<()> {
+    let mode = encoding_mode.map(parse_mode).transpose()?.unwrap_or_default();
     py.detach(|| {
-        let settings = Settings::new(StoreId(transfer::random_bytes().map_err(|error| of_address(error.into()))?));
+        let id = StoreId(transfer::random_bytes().map_err(|error| of_address(error.into()))?);
+        let settings = Settings { codec: CodecChoice::Auto(mode), ..Settings::new(id) };
         repository::create(&directory, &settings).map_err(|error| match &error {
             repository::Error::Refused { .. } if is_filled(&directory) => numbered(libc::EEXIST, &error),
             _ => of_repository(error),
@@ -216,9 +231,15 @@ impl Store {
         Ok(objects.collect())
     }
 
-    fn writer(&self, py: Python<'_>) -> PyResult<Writer> {
-        let repository = self.repository()?.clone();
-        Ok(Writer::new(py.detach(|| FileWriter::new(repository, self.claim_owner()))))
+    /// Encodes in the mode of this name, or as the store's settings say.
+    #[pyo3(signature = (encoding_mode=None))]
+    fn writer(&self, py: Python<'_>, encoding_mode: Option<&str>) -> PyResult<Writer> {
+        let (repository, mode) = (self.repository()?.clone(), encoding_mode.map(parse_mode).transpose()?);
+        let writer = py.detach(|| FileWriter::new(repository, self.claim_owner()));
+        Ok(Writer::new(match mode {
+            Some(mode) => writer.with_codec(CodecChoice::Auto(mode)),
+            None => writer,
+        }))
     }
 
     /// A draft of an entry's content, which is not read.

@@ -18,7 +18,7 @@ from fsspec.core import get_compression
 from fsspec.utils import stringify_path
 
 from thalweg import url
-from thalweg._thalweg import Draft, Entry, Store
+from thalweg._thalweg import Draft, Entry, Store, check_mode
 from thalweg.by_url import by_url
 from thalweg.connections import Location, check_writable, using
 from thalweg.entries import byte_range, entry_at, file_at, read_many
@@ -44,6 +44,9 @@ class ThalwegFileSystem(Listing):
     tls_ca : str or os.PathLike, optional
         The file with the certificate authorities (PEM) for the node, which is spoken to by TLS then. Default:
         `$THALWEG_TLS_CA`.
+    encoding_mode : str, optional
+        How the blocks of files written here are encoded: "performance", "balanced", "archival" or "energy". Default: as the
+        store's settings say.
 
     Examples
     --------
@@ -64,9 +67,15 @@ class ThalwegFileSystem(Listing):
         store: str | os.PathLike[str] | None = None,
         secret_file: str | os.PathLike[str] | None = None,
         tls_ca: str | os.PathLike[str] | None = None,
+        encoding_mode: str | None = None,
         **storage_options: Any,
     ) -> None:
-        super().__init__(store=store, secret_file=secret_file, tls_ca=tls_ca, **storage_options)
+        super().__init__(
+            store=store, secret_file=secret_file, tls_ca=tls_ca, encoding_mode=encoding_mode, **storage_options
+        )
+        if encoding_mode is not None:
+            check_mode(encoding_mode)
+        self.encoding_mode = encoding_mode
         self._named = url.address(store) if store else None
         self._secret_file, self._tls_ca = _absolute(secret_file), _absolute(tls_ca)
         self._strip_protocol = self._strip_own  # type: ignore[method-assign]
@@ -88,7 +97,12 @@ class ThalwegFileSystem(Listing):
         if self._named is None and not self._intrans and isinstance(path, (str, os.PathLike)):
             named, _ = url.split(stringify_path(path))
             if named is not None:
-                return type(self)(store=named, secret_file=self._secret_file, tls_ca=self._tls_ca)
+                return type(self)(
+                    store=named,
+                    secret_file=self._secret_file,
+                    tls_ca=self._tls_ca,
+                    encoding_mode=self.encoding_mode,
+                )
         return self
 
     @classmethod
@@ -396,7 +410,10 @@ class ThalwegFileSystem(Listing):
 
     def _pipe_all(self, values: Mapping[str, Any], write_mode: WriteMode) -> None:
         with using(self.location) as store:
-            drafts = [(os.fsencode(path), owner(), write_mode, _draft(store, value)) for path, value in values.items()]
+            drafts = [
+                (os.fsencode(path), owner(), write_mode, _draft(store, value, self.encoding_mode))
+                for path, value in values.items()
+            ]
             store.commit_drafts(drafts)
 
     def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> None:
@@ -559,8 +576,8 @@ class ThalwegFileSystem(Listing):
                 store.remove([os.fsencode(one) for one in paths], recursive)
 
 
-def _draft(store: Store, value: Any) -> Draft:
-    writer = store.writer()
+def _draft(store: Store, value: Any, encoding_mode: str | None) -> Draft:
+    writer = store.writer(encoding_mode)
     writer.write(value if isinstance(value, bytes) else bytes(memoryview(value)))
     return writer.finish()
 

@@ -179,7 +179,7 @@ class StreamUpload(Upload):
     def _hand_over(self, *pieces: bytes) -> Writer:
         store = self.store()
         if self._writer is None:
-            self._writer = store.writer()
+            self._writer = store.writer(self.fs.encoding_mode)
         with using(self.fs.location):
             for piece in filter(None, pieces):
                 self._writer.write(piece)
@@ -228,7 +228,7 @@ class ScratchUpload(Upload):
         self.scratch.seek(0)
 
     def _finish(self) -> Draft:
-        writer = self.store().writer()
+        writer = self.store().writer(self.fs.encoding_mode)
         self.scratch.seek(0)
         while True:
             piece = self.scratch.read(COPIED_BYTES)

@@ -44,18 +44,27 @@ impl FingerprintKind {
     }
 }
 
-/// What is least with a codec that is chosen per block.
+/// What is least with a codec that is chosen per block. The numbers are the wire's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Mode {
     /// The time until the bytes are where they go.
-    Performance,
+    Performance = 0,
     /// Time of both directions and bytes, at a fixed price of bytes.
     #[default]
-    Balanced,
+    Balanced = 1,
     /// The bytes, as long as encoding keeps to a least speed.
-    Archival,
+    Archival = 2,
     /// The energy of processor and transfer, by a model.
-    Energy,
+    Energy = 3,
+}
+
+impl Mode {
+    pub const ALL: [Mode; 4] = [Mode::Performance, Mode::Balanced, Mode::Archival, Mode::Energy];
+
+    pub fn from_byte(byte: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| *mode as u8 == byte)
+    }
 }
 
 /// The codec of new blocks; written as [`CodecChoice::NAMES`] says.

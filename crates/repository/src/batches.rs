@@ -10,7 +10,7 @@ use std::thread::Scope;
 use format::{Fingerprint, SegmentAddress};
 use store::ClaimOwner;
 
-use crate::dedup::{DedupMode, NewSegment};
+use crate::dedup::{NewSegment, StoreOptions};
 use crate::{Repository, Result};
 
 /// Claim owners of packers are below 2 to this power.
@@ -43,7 +43,7 @@ pub struct BatchThreads {
 }
 
 struct BatchThread {
-    batches: SyncSender<(u64, Batch, DedupMode)>,
+    batches: SyncSender<(u64, Batch, StoreOptions)>,
     /// The buffers of the batch before.
     spare: Batch,
 }
@@ -82,14 +82,14 @@ impl Batch {
         &self,
         repository: &Repository,
         claim_owner: ClaimOwner,
-        mode: DedupMode,
+        options: StoreOptions,
     ) -> Result<Vec<StoredSegment>> {
         let segment = |(fingerprint, range): &(Fingerprint, Range<usize>)| NewSegment {
             fingerprint: *fingerprint,
             bytes: &self.bytes[range.clone()],
         };
         let segments: Vec<_> = self.segments.iter().map(segment).collect();
-        let addresses = repository.store_segments(claim_owner, &segments, mode)?;
+        let addresses = repository.store_segments(claim_owner, &segments, options)?;
         let stored = segments.iter().zip(addresses);
         Ok(stored.map(|(segment, address)| (address, segment.fingerprint, segment.bytes.len() as u32)).collect())
     }
@@ -139,10 +139,10 @@ impl BatchThreads {
     }
 
     /// Takes the batch and leaves an empty one; some thread must be idle.
-    pub(crate) fn send(&mut self, batch: &mut Batch, mode: DedupMode) {
+    pub(crate) fn send(&mut self, batch: &mut Batch, options: StoreOptions) {
         let thread = &mut self.threads[self.idle.pop().expect("a thread is idle")];
         let batch = std::mem::replace(batch, std::mem::take(&mut thread.spare));
-        thread.batches.send((self.sent_batches, batch, mode)).expect(ENDS_LAST);
+        thread.batches.send((self.sent_batches, batch, options)).expect(ENDS_LAST);
         self.sent_batches += 1;
     }
 
@@ -182,11 +182,11 @@ impl BatchThread {
         thread: usize,
         done: SyncSender<Stored>,
     ) -> Self {
-        let (batches, coming) = sync_channel::<(u64, Batch, DedupMode)>(1);
+        let (batches, coming) = sync_channel::<(u64, Batch, StoreOptions)>(1);
         scope.spawn(move || {
-            for (number, batch, mode) in coming {
+            for (number, batch, options) in coming {
                 // A panic goes on in the packer, which would wait for this thread for ever.
-                let result = catch_unwind(AssertUnwindSafe(|| batch.store(repository, claim_owner, mode)));
+                let result = catch_unwind(AssertUnwindSafe(|| batch.store(repository, claim_owner, options)));
                 if done.send(Stored { thread, number, batch, result }).is_err() {
                     break;
                 }

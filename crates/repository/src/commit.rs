@@ -11,13 +11,13 @@ use std::collections::BTreeSet;
 
 use catalog::{Commit, Committed};
 use format::{
-    Attributes, BlockKind, Change, ContainerId, FileKind, FileTime, FileTimes, JournalRecord, SegmentAddress,
-    SessionId, StorePath, VersionRecord,
+    Attributes, Change, ContainerId, FileKind, FileTime, FileTimes, JournalRecord, SegmentAddress, SessionId,
+    StorePath, VersionRecord,
 };
 use store::ClaimOwner;
 
 use crate::admission::admit;
-use crate::dedup::NewSegment;
+use crate::dedup::{NewBlocks, NewSegment};
 use crate::tree::rewrite;
 use crate::{Error, LocalEngines, Repository, Result};
 
@@ -170,6 +170,6 @@ impl Repository {
         let encoded: Vec<_> = records.iter().map(JournalRecord::encode).collect();
         let new_segments: Vec<_> =
             encoded.iter().map(|bytes| NewSegment { fingerprint: self.fingerprint(bytes), bytes }).collect();
-        self.keep_again(JOURNALIST, BlockKind::Journal, &new_segments)
+        self.keep_again(JOURNALIST, NewBlocks::JOURNAL, &new_segments)
     }
 }

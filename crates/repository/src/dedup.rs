@@ -21,6 +21,31 @@ pub(crate) struct NewSegment<'a> {
     pub bytes: &'a [u8],
 }
 
+/// What blocks of new segments are, and how they are encoded.
+#[derive(Clone, Copy)]
+pub(crate) struct NewBlocks {
+    pub kind: BlockKind,
+    codec: CodecChoice,
+}
+
+/// How a writer's content is stored.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StoreOptions {
+    pub dedup: DedupMode,
+    /// None: as the repository encodes.
+    pub codec: Option<CodecChoice>,
+}
+
+impl NewBlocks {
+    /// Pages and journals are small and repetitive; whatever the codec of data, they are worth a general one.
+    pub const PAGES: NewBlocks = NewBlocks { kind: BlockKind::Page, codec: CodecChoice::AUTO };
+    pub const JOURNAL: NewBlocks = NewBlocks { kind: BlockKind::Journal, codec: CodecChoice::AUTO };
+
+    pub fn data(codec: CodecChoice) -> Self {
+        NewBlocks { kind: BlockKind::Data, codec }
+    }
+}
+
 /// The result of a batch.
 pub(crate) struct StoreResult {
     /// One for each segment.
@@ -34,16 +59,21 @@ impl Repository {
         segment::fingerprint(self.settings.fingerprint, bytes)
     }
 
-    /// Stores segments as the mode says; returns the address of each.
+    pub(crate) fn data_blocks(&self) -> NewBlocks {
+        NewBlocks::data(self.codec())
+    }
+
+    /// Stores segments as the options say; returns the address of each.
     pub(crate) fn store_segments(
         &self,
         claim_owner: ClaimOwner,
         segments: &[NewSegment],
-        mode: DedupMode,
+        options: StoreOptions,
     ) -> Result<Vec<SegmentAddress>> {
-        match mode {
-            DedupMode::On => Ok(self.dedup(claim_owner, BlockKind::Data, segments)?.addresses),
-            DedupMode::Off => self.keep_again(claim_owner, BlockKind::Data, segments),
+        let blocks = options.codec.map_or_else(|| self.data_blocks(), NewBlocks::data);
+        match options.dedup {
+            DedupMode::On => Ok(self.dedup(claim_owner, blocks, segments)?.addresses),
+            DedupMode::Off => self.keep_again(claim_owner, blocks, segments),
         }
     }
 
@@ -51,24 +81,24 @@ impl Repository {
     pub(crate) fn dedup(
         &self,
         claim_owner: ClaimOwner,
-        kind: BlockKind,
+        new: NewBlocks,
         segments: &[NewSegment],
     ) -> Result<StoreResult> {
-        let kept = self.keep_claiming(claim_owner, kind, segments);
+        let kept = self.keep_claiming(claim_owner, new, segments);
         if kept.is_err() {
             self.store.release(claim_owner);
         }
         kept
     }
 
-    fn keep_claiming(&self, claim_owner: ClaimOwner, kind: BlockKind, segments: &[NewSegment]) -> Result<StoreResult> {
+    fn keep_claiming(&self, claim_owner: ClaimOwner, new: NewBlocks, segments: &[NewSegment]) -> Result<StoreResult> {
         let fingerprints: Vec<_> = segments.iter().map(|segment| segment.fingerprint).collect();
         let mut addresses = vec![None; segments.len()];
         let mut stored_bytes = 0;
         let mut open: Vec<usize> = (0..segments.len()).collect();
         let mut answers = self.store.missing(claim_owner, &fingerprints)?;
         loop {
-            stored_bytes += self.put_asked(claim_owner, kind, segments, &open, &answers, &mut addresses)?;
+            stored_bytes += self.put_asked(claim_owner, new, segments, &open, &answers, &mut addresses)?;
             open.retain(|&i| addresses[i].is_none());
             if open.is_empty() {
                 break;
@@ -86,7 +116,7 @@ impl Repository {
     fn put_asked(
         &self,
         claim_owner: ClaimOwner,
-        kind: BlockKind,
+        new: NewBlocks,
         segments: &[NewSegment],
         asked: &[usize],
         answers: &[Answer],
@@ -101,7 +131,7 @@ impl Repository {
                 Answer::Claimed => {}
             }
         }
-        let blocks = self.blocks(kind, sending.iter().map(|&i| segments[i]));
+        let blocks = self.blocks(new, sending.iter().map(|&i| segments[i]));
         let mut blocks = blocks.inspect(|block| stored_bytes += block.payload.len() as u64);
         let runs = self.store.put_all(claim_owner, &mut blocks)?;
         let stored = runs.iter().flat_map(|run| run.addresses());
@@ -113,25 +143,21 @@ impl Repository {
     pub(crate) fn keep_again(
         &self,
         claim_owner: ClaimOwner,
-        kind: BlockKind,
+        new: NewBlocks,
         segments: &[NewSegment],
     ) -> Result<Vec<SegmentAddress>> {
         let mut addresses = Vec::with_capacity(segments.len());
-        let runs = self.store.put_all(claim_owner, &mut self.blocks(kind, segments.iter().copied()))?;
+        let runs = self.store.put_all(claim_owner, &mut self.blocks(new, segments.iter().copied()))?;
         runs.iter().for_each(|run| addresses.extend(run.addresses()));
         Ok(addresses)
     }
 
     pub(crate) fn blocks<'a>(
         &self,
-        kind: BlockKind,
+        new: NewBlocks,
         segments: impl Iterator<Item = NewSegment<'a>>,
     ) -> impl Iterator<Item = Block> {
-        // Pages and journals are small and repetitive; whatever the codec of data, they are worth a general one.
-        let choice = match kind {
-            BlockKind::Data => self.codec(),
-            BlockKind::Page | BlockKind::Journal => CodecChoice::AUTO,
-        };
-        segment::encode_in_blocks(kind, segments.map(|segment| (segment.fingerprint, segment.bytes)), choice)
+        let segments = segments.map(|segment| (segment.fingerprint, segment.bytes));
+        segment::encode_in_blocks(new.kind, segments, new.codec)
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use catalog::FileEntry;
-use format::{Attributes, Change, ContainerId, Root, StorePath, VersionRecord};
+use format::{Attributes, Change, CodecChoice, ContainerId, Root, StorePath, VersionRecord};
 use store::ClaimOwner;
 
 use crate::lease::EpochPin;
@@ -62,6 +62,12 @@ impl FileWriter {
         let mut packer = Packer::new(borrowed, claim_owner);
         packer.begin();
         FileWriter { packer, hold, _repository: repository }
+    }
+
+    /// Encodes the content in another way than the repository's.
+    pub fn with_codec(mut self, codec: CodecChoice) -> Self {
+        self.packer = self.packer.with_codec(codec);
+        self
     }
 
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {

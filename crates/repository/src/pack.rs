@@ -5,11 +5,12 @@
 
 use std::collections::VecDeque;
 
+use format::CodecChoice;
 use segment::Cutter;
 use store::ClaimOwner;
 
 use crate::batches::{Batch, BatchThreads, StoredSegment};
-use crate::dedup::DedupMode;
+use crate::dedup::{DedupMode, StoreOptions};
 use crate::tree::{Builder, BuiltManifest};
 use crate::{Repository, Result};
 
@@ -36,7 +37,7 @@ pub struct Packed<T> {
 pub struct Packer<'a, T> {
     repository: &'a Repository,
     claim_owner: ClaimOwner,
-    mode: DedupMode,
+    options: StoreOptions,
     /// Segments waiting to be stored.
     batch: Batch,
     threads: Option<BatchThreads>,
@@ -72,7 +73,7 @@ impl<'a, T> Packer<'a, T> {
         Packer {
             repository,
             claim_owner,
-            mode: DedupMode::On,
+            options: StoreOptions::default(),
             batch: Batch::default(),
             threads: None,
             stores_beside: false,
@@ -83,7 +84,13 @@ impl<'a, T> Packer<'a, T> {
 
     /// Whether the packer looks segments up.
     pub fn with_dedup(mut self, mode: DedupMode) -> Self {
-        self.mode = mode;
+        self.options.dedup = mode;
+        self
+    }
+
+    /// Encodes the content in another way than the repository's.
+    pub fn with_codec(mut self, codec: CodecChoice) -> Self {
+        self.options.codec = Some(codec);
         self
     }
 
@@ -100,7 +107,7 @@ impl<'a, T> Packer<'a, T> {
 
     pub fn begin(&mut self) {
         let settings = &self.repository.settings;
-        let builder = match self.mode {
+        let builder = match self.options.dedup {
             DedupMode::On => Builder::new(self.repository, self.claim_owner),
             DedupMode::Off => Builder::anew(self.repository, self.claim_owner),
         };
@@ -196,7 +203,7 @@ impl<'a, T> Packer<'a, T> {
         if self.batch.is_empty() {
             return self.checkpoint(Vec::new());
         }
-        let stored = self.batch.store(self.repository, self.claim_owner, self.mode)?;
+        let stored = self.batch.store(self.repository, self.claim_owner, self.options)?;
         self.batch.clear();
         self.checkpoint(stored)
     }
@@ -209,7 +216,7 @@ impl<'a, T> Packer<'a, T> {
         }
         self.await_room()?;
         match &mut self.threads {
-            Some(threads) => threads.send(&mut self.batch, self.mode),
+            Some(threads) => threads.send(&mut self.batch, self.options),
             None => self.flush()?,
         }
         Ok(())

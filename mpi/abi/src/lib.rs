@@ -126,6 +126,20 @@ pub unsafe extern "C" fn thalweg_allow_read_ahead(file: *mut File, allowed: c_in
 }
 
 #[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_encode_by(file: *mut File, mode: *const c_char) -> c_int {
+    answer(|| {
+        let word = String::from_utf8_lossy(unsafe { name(mode) });
+        let mode = if word.is_empty() { None } else { Some(word.parse().map_err(refused_mode)?) };
+        unsafe { (*file).encode_by(mode) };
+        Ok(())
+    })
+}
+
+fn refused_mode(error: format::Error) -> Failure {
+    Failure::refused(error.to_string())
+}
+
+#[unsafe(no_mangle)]
 pub unsafe extern "C" fn thalweg_start_write(
     file: *mut File,
     start: *const Piece,

@@ -76,6 +76,24 @@ static void system_hints(const char *name, const char *hint_file) {
     OK(MPI_File_close(&file));
 }
 
+/* A mode that there is stays; one that there is not is not among the file's hints, and no error. */
+static void encoding_modes(const char *name) {
+    MPI_Info info;
+    MPI_File file;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "thalweg_mode", "archival");
+    OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file));
+    expect_hint(file, "thalweg_mode", "archival");
+    MPI_Info_set(info, "thalweg_mode", "energy");
+    OK(MPI_File_set_info(file, info));
+    expect_hint(file, "thalweg_mode", "energy");
+    MPI_Info_set(info, "thalweg_mode", "smallest");
+    OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", info));
+    expect_hint(file, "thalweg_mode", NULL);
+    MPI_Info_free(&info);
+    OK(MPI_File_close(&file));
+}
+
 static void group_and_mode(const char *name) {
     MPI_Comm reversed;
     MPI_Group group, wanted;
@@ -163,6 +181,7 @@ int main(int argc, char **argv) {
     hints(file_name("hints"));
     system_hints(file_name("hinted"), file_name("romio-hints"));
     if (plain_folder) system_hints(file_name("hinted"), plain_name("romio-hints"));
+    encoding_modes(file_name("encoded"));
     group_and_mode(file_name("group"));
     views(file_name("view"));
     many_files();

@@ -168,8 +168,11 @@ impl Connection {
 
     fn answer(&mut self, request: Request, payload: Vec<u8>) -> Answer {
         match request {
-            Request::Write { session, stripe_set, sequence, stamp, epoch: _, extents } => {
+            Request::Write { session, stripe_set, sequence, stamp, epoch: _, mode, extents } => {
                 let arrival = WriteOrigin { source: self.source, sequence, stamp };
+                if let Some(mode) = mode {
+                    self.entry(session, stripe_set)?.owner.encode_by(mode);
+                }
                 let extents: Vec<_> = extents.iter().map(|extent| (extent.offset, extent.bytes)).collect();
                 plain(self.write(session, stripe_set, arrival, &extents, payload)?)
             }

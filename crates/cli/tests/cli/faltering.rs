@@ -103,7 +103,7 @@ impl Client {
         self.last_sequence += 1;
         let sequence = self.last_sequence;
         let extents = vec![Extent { offset: sequence * bytes as u64, bytes: bytes as u64 }];
-        let request = Request::Write { session, stripe_set: 0, sequence, stamp: 0, epoch: 0, extents };
+        let request = Request::Write { session, stripe_set: 0, sequence, stamp: 0, epoch: 0, mode: None, extents };
         let payload: Vec<u8> = (0..bytes).map(|at| (at as u64 * 7 + sequence) as u8).collect();
         let number = self.send(&request, &payload);
         let received = self.answer(number);

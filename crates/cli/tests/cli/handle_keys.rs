@@ -18,7 +18,7 @@ fn requests(session: SessionId, key: HandleKey) -> Vec<Request> {
     let extents = vec![Extent { offset: 0, bytes: SEGMENT_BYTES }];
     vec![
         Request::Attach { session, stripe_set, key },
-        Request::Write { session, stripe_set, sequence, stamp, epoch, extents: Vec::new() },
+        Request::Write { session, stripe_set, sequence, stamp, epoch, mode: None, extents: Vec::new() },
         Request::OfferFingerprints {
             session,
             stripe_set,
@@ -115,7 +115,7 @@ fn what_a_session_checkpointed_is_listed_without_the_numbers_of_its_clients() {
     let session = owner.open("written", &node.address, OWN);
     attach(&mut owner, session, OWN);
     let extents = vec![Extent { offset: 0, bytes: SEGMENT_BYTES }];
-    let write = Request::Write { session, stripe_set: 0, sequence: 1, stamp: 0, epoch: 0, extents };
+    let write = Request::Write { session, stripe_set: 0, sequence: 1, stamp: 0, epoch: 0, mode: None, extents };
     let received = owner.ask_with(write, &[7; SEGMENT_BYTES as usize]);
     assert!(matches!(received, Reply::Received { .. }), "{received:?}");
     assert_eq!(owner.ask(Request::Checkpoint { session, stripe_set: 0, epoch: 1 }), Reply::Done {});

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use catalog::Purpose;
 use format::{
-    Attributes, Block, BlockKind, Change, ContainerId, Entry, EntryKind, FileId, Fingerprint, HandleKey, Page, Root,
-    Run, SegmentAddress, SessionId, StorePath, VersionRecord, page_digest,
+    Attributes, Block, BlockKind, Change, ContainerId, Entry, EntryKind, FileId, Fingerprint, HandleKey, Mode, Page,
+    Root, Run, SegmentAddress, SessionId, StorePath, VersionRecord, page_digest,
 };
 use random::Random;
 use segment::{BlockBuilder, fingerprint, names_digest};
@@ -344,7 +344,8 @@ impl Attacker {
             29..=31 => {
                 let total = Extent::total_bytes(&extents).min(1 << 16) as usize;
                 let payload = self.random.bytes(total);
-                return (Write { session, stripe_set, sequence, stamp, epoch: wild, extents }, payload);
+                let mode = Mode::from_byte(wild as u8);
+                return (Write { session, stripe_set, sequence, stamp, epoch: wild, mode, extents }, payload);
             }
             32 => {
                 let fingerprints = self.fingerprints();

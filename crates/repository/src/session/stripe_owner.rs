@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use format::{BlockKind, Entry, EntryKind, Fingerprint, Root, SegmentEntry, SessionId};
+use format::{CodecChoice, Entry, EntryKind, Fingerprint, Mode, Root, SegmentEntry, SessionId};
 use store::ClaimOwner;
 
 use super::budget::Budget;
@@ -17,7 +17,7 @@ use super::content_map::StoredSegment;
 use super::sources::{DurableUpTo, Source};
 use super::storing::StoreWork;
 use super::write_session::{Failure, ReadFrom, WriteSession};
-use crate::dedup::NewSegment as Segment;
+use crate::dedup::{NewBlocks, NewSegment as Segment};
 use crate::known_runs::EntryEnds;
 use crate::tree::entries_in;
 use crate::{Error, Repository, Result};
@@ -58,6 +58,8 @@ pub struct StripeOwner {
     pub(super) changed: Condvar,
     /// Of new blocks that were put for it and not asked for yet.
     pub(super) stored_bytes: AtomicU64,
+    /// That writers asked for last; none: the store's settings say how blocks are encoded.
+    mode: Mutex<Option<Mode>>,
 }
 
 struct State {
@@ -70,11 +72,29 @@ impl StripeOwner {
     pub(super) fn new(session: WriteSession, repository: Arc<Repository>, budget: Arc<Budget>) -> Self {
         let options = session.options.clone();
         let state = Mutex::new(State { session, charged_bytes: 0 });
-        StripeOwner { options, repository, budget, state, changed: Condvar::new(), stored_bytes: AtomicU64::new(0) }
+        StripeOwner {
+            options,
+            repository,
+            budget,
+            state,
+            changed: Condvar::new(),
+            stored_bytes: AtomicU64::new(0),
+            mode: Mutex::default(),
+        }
     }
 
     pub fn options(&self) -> &StripeOwnerOptions {
         &self.options
+    }
+
+    /// Encodes what is stored from now on in this mode.
+    pub fn encode_by(&self, mode: Mode) {
+        *self.mode.lock().unwrap_or_else(PoisonError::into_inner) = Some(mode);
+    }
+
+    fn new_blocks(&self) -> NewBlocks {
+        let mode = *self.mode.lock().unwrap_or_else(PoisonError::into_inner);
+        mode.map_or_else(|| self.repository.data_blocks(), |mode| NewBlocks::data(CodecChoice::Auto(mode)))
     }
 
     /// Takes the extents' bytes, which stand one after the other in `payload`. Returns the arrival's stamp.
@@ -296,7 +316,7 @@ impl StripeOwner {
             .zip(&named)
             .filter_map(|(bytes, name)| name.map(|fingerprint| Segment { fingerprint, bytes }))
             .collect();
-        let kept = self.repository.dedup(claim_owner, BlockKind::Data, &new_segments)?;
+        let kept = self.repository.dedup(claim_owner, self.new_blocks(), &new_segments)?;
         self.stored_bytes.fetch_add(kept.stored_bytes, Ordering::Relaxed);
         let mut addresses = kept.addresses.into_iter();
         let stored = |(bytes, name): (&&[u8], &Option<Fingerprint>)| {

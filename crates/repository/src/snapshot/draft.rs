@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
 use format::{
-    Attributes, BlockKind, ContainerId, FileId, FileKind, FileTime, FileTimes, Fingerprint, LinkKind, MAX_FILE_BYTES,
-    Root, StorePath, VersionRecord, Writer, ends_listing_segment, version_fields,
+    Attributes, ContainerId, FileId, FileKind, FileTime, FileTimes, Fingerprint, LinkKind, MAX_FILE_BYTES, Root,
+    StorePath, VersionRecord, Writer, ends_listing_segment, version_fields,
 };
 use store::ClaimOwner;
 
@@ -316,7 +316,7 @@ impl ListingSegments {
             .collect();
         let new: Vec<_> =
             segments.iter().map(|(fingerprint, bytes)| NewSegment { fingerprint: *fingerprint, bytes }).collect();
-        let addresses = repository.dedup(claim_owner, BlockKind::Data, &new)?.addresses;
+        let addresses = repository.dedup(claim_owner, repository.data_blocks(), &new)?.addresses;
         for ((fingerprint, bytes), address) in segments.iter().zip(addresses) {
             builder.segment(address, *fingerprint, bytes.len() as u32)?;
         }

@@ -4,12 +4,12 @@
 use std::collections::BTreeSet;
 
 use format::{
-    BlockKind, ContainerId, ENTRY_BYTES, Entry, EntryKind, Fingerprint, PAGE_HEADER_BYTES, Page, Root, Run,
-    SegmentAddress, page_digest, run_digest,
+    ContainerId, ENTRY_BYTES, Entry, EntryKind, Fingerprint, PAGE_HEADER_BYTES, Page, Root, Run, SegmentAddress,
+    page_digest, run_digest,
 };
 use store::ClaimOwner;
 
-use crate::dedup::NewSegment;
+use crate::dedup::{NewBlocks, NewSegment};
 use crate::{Repository, Result};
 
 /// A root page of at most this many entries stands in the catalog itself: most files never need a page segment.
@@ -245,8 +245,8 @@ impl<'a> Builder<'a> {
         let segment = |bytes| NewSegment { fingerprint: self.repository.fingerprint(bytes), bytes };
         let segments: Vec<_> = pages.iter().map(|bytes| segment(bytes)).collect();
         let addresses = match self.again {
-            true => self.repository.keep_again(self.claim_owner, BlockKind::Page, &segments)?,
-            false => self.repository.dedup(self.claim_owner, BlockKind::Page, &segments)?.addresses,
+            true => self.repository.keep_again(self.claim_owner, NewBlocks::PAGES, &segments)?,
+            false => self.repository.dedup(self.claim_owner, NewBlocks::PAGES, &segments)?.addresses,
         };
         self.references.extend(addresses.iter().map(|address| address.container));
         Ok(addresses)

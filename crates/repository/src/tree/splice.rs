@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use format::{BlockKind, ContainerId, Entry, EntryKind, Page, Root, Run};
+use format::{ContainerId, Entry, EntryKind, Page, Root, Run};
 use store::ClaimOwner;
 
 use super::{Builder, BuiltManifest, Extents, entries_in, is_leaf_of_pages, narrow};
@@ -134,7 +134,7 @@ fn put_again(
         let segments = repository.named_segments(part, entries)?;
         let new_segments: Vec<_> =
             segments.iter().map(|bytes| NewSegment { fingerprint: repository.fingerprint(bytes), bytes }).collect();
-        let addresses = repository.keep_again(claim_owner, BlockKind::Data, &new_segments)?;
+        let addresses = repository.keep_again(claim_owner, repository.data_blocks(), &new_segments)?;
         for (segment, address) in new_segments.iter().zip(addresses) {
             let bytes = (segment.bytes.len() as u64 - skip as u64).min(left) as u32;
             let to_its_end = skip as usize + bytes as usize == segment.bytes.len();

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use format::{Block, BlockKind, ContainerId, Label, Run, SegmentAddress};
+use format::{Block, ContainerId, Label, Run, SegmentAddress};
 use policy::pipelining::Pipelining;
 use store::{Answer, ClaimOwner, SegmentStore, StoredBlock};
 
@@ -263,7 +263,7 @@ impl Forwarder {
         let asked = asked.filter(|(_, answer)| **answer == Answer::Send).map(|(segment, _)| segment);
         let (segments, places): (Vec<_>, Vec<SegmentAddress>) = asked.unzip();
         let new = segments.iter().map(|segment| NewSegment { fingerprint: segment.0, bytes: segment.1 });
-        let blocks: Vec<_> = self.far.blocks(BlockKind::Data, new).collect();
+        let blocks: Vec<_> = self.far.blocks(self.far.data_blocks(), new).collect();
         let runs = self.far.store().put_all(claim_owner, &mut blocks.iter().cloned())?;
         self.sent.note(places.into_iter().zip(runs.iter().flat_map(|run| run.addresses())));
         blocks.iter().for_each(|block| self.count(block));

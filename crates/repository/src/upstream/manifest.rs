@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use format::{BlockKind, ContainerId, Entry, EntryKind, Page, Root, Run, SegmentAddress, SegmentEntry};
+use format::{ContainerId, Entry, EntryKind, Page, Root, Run, SegmentAddress, SegmentEntry};
 use store::ClaimOwner;
 
 use super::forwarder::Forwarder;
@@ -157,7 +157,7 @@ impl Sender<'_> {
         let new = unsent.iter().zip(&content);
         let new: Vec<_> =
             new.map(|(part, bytes)| NewSegment { fingerprint: part.segment.fingerprint, bytes: &bytes[0] }).collect();
-        let addresses = far.dedup(self.claim_owner, BlockKind::Data, &new)?.addresses;
+        let addresses = far.dedup(self.claim_owner, far.data_blocks(), &new)?.addresses;
         self.stores.sent.note(unsent.iter().zip(&addresses).map(|(part, far)| (part.near, *far)));
         unsent.iter_mut().zip(addresses).for_each(|(part, far)| part.far = Some(far));
         Ok(())

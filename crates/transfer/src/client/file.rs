@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 #[cfg(test)]
 use std::time::Duration;
 
-use format::{HandleKey, MAX_FILE_BYTES, StorePath};
+use format::{HandleKey, MAX_FILE_BYTES, Mode, StorePath};
 
 use super::closing::{DetachOrder, Others, may_leave};
 use super::failed_files::FailedFile;
@@ -114,6 +114,12 @@ impl File {
     /// from now on.
     pub fn allow_read_ahead(&self, is_allowed: bool) {
         self.0.read_ahead.allow(is_allowed);
+    }
+
+    /// Sets the mode in which the file's blocks are encoded from now on; none: as the store's settings say, and as the nodes
+    /// were asked before.
+    pub fn encode_by(&self, mode: Option<Mode>) {
+        self.0.session.encode_by(mode);
     }
 
     #[cfg(test)]

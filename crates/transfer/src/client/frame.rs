@@ -5,9 +5,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use format::SessionId;
-
 use super::reduce::{self, Whole};
+use super::send_queue::SendQueue;
 use super::window::{FRAME_BYTES, Payload, Window};
 use crate::message::{Extent, Request};
 use crate::node_connection::head;
@@ -138,15 +137,13 @@ impl Frame {
     }
 
     /// Returns header and body of the message that brings this frame to its node.
-    pub fn head(&self, session: SessionId, stripe_set: u32, number: u64) -> Vec<u8> {
+    pub fn head(&self, queue: &SendQueue, number: u64) -> Vec<u8> {
+        let (session, stripe_set, mode) = (queue.session, queue.stripe_set, queue.mode.get());
         let (sequence, stamp, epoch) = (self.sequence, self.stamp(), self.epoch);
+        let write = |extents| Request::Write { session, stripe_set, sequence, stamp, epoch, mode, extents };
         let request = match &self.content {
-            Content::Raw { extents, .. } => {
-                Request::Write { session, stripe_set, sequence, stamp, epoch, extents: extents.clone() }
-            }
-            Content::Whole(whole) if !whole.is_offered() => {
-                Request::Write { session, stripe_set, sequence, stamp, epoch, extents: whole.extents() }
-            }
+            Content::Raw { extents, .. } => write(extents.clone()),
+            Content::Whole(whole) if !whole.is_offered() => write(whole.extents()),
             Content::Whole(whole) => {
                 let extents = whole.extents();
                 match whole.digest() {

@@ -28,6 +28,7 @@ mod read_parts;
 mod reduce;
 mod reduction;
 mod request_ahead;
+mod requested_mode;
 mod secrets;
 mod send_queue;
 mod session;

@@ -15,6 +15,7 @@ use super::frame::{Builder, Frame};
 use super::oneshot::{Answer, Completion};
 use super::pending_frames::PendingFrames;
 use super::reduction::ProcessReduction;
+use super::requested_mode::RequestedMode;
 use super::session_status::SessionStatus;
 use super::stream::{Ask, Stream, Streams, Work};
 use super::window::Window;
@@ -45,6 +46,7 @@ pub(super) struct SendQueue {
     segment_bytes: u32,
     /// Set where segments may be reduced here.
     reduction: Option<Arc<ProcessReduction>>,
+    pub mode: Arc<RequestedMode>,
     epoch: Arc<AtomicU64>,
     /// The highest sequence of any send queue of the process. A new send queue begins above it, so that a file closed and
     /// opened again never uses a sequence twice.
@@ -104,6 +106,7 @@ pub(super) struct QueueContext {
     pub status: Arc<SessionStatus>,
     pub segment_bytes: u32,
     pub reduction: Option<Arc<ProcessReduction>>,
+    pub mode: Arc<RequestedMode>,
     pub epoch: Arc<AtomicU64>,
     pub high_sequence: Arc<AtomicU64>,
     pub timeout: Duration,
@@ -129,6 +132,7 @@ impl SendQueue {
             index,
             segment_bytes: of.segment_bytes,
             reduction: of.reduction.clone(),
+            mode: of.mode.clone(),
             epoch: of.epoch.clone(),
             high_sequence: of.high_sequence.clone(),
             timeout: of.timeout,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
-use format::{HandleKey, SessionId};
+use format::{HandleKey, Mode, SessionId};
 
 use super::oneshot::{Answer, Done, gather};
 use super::piece::{Cursor, Piece};
@@ -51,6 +51,7 @@ impl Session {
             status: Arc::default(),
             segment_bytes: ticket.segment_bytes,
             reduction: process.reduction.clone(),
+            mode: Arc::default(),
             epoch: Arc::default(),
             high_sequence: process.high_sequence.clone(),
             timeout: process.settings.timeout,
@@ -109,6 +110,11 @@ impl Session {
         let counts = &self.process.streams.counts;
         let of_node = |queue: &Arc<SendQueue>| counts.round_trip(&queue.address());
         self.queues().iter().step_by(self.routes.streams()).map(of_node).max().unwrap_or_default()
+    }
+
+    /// Has blocks that are encoded from now on, here or at the nodes, encoded in this mode.
+    pub fn encode_by(&self, mode: Option<Mode>) {
+        self.home().mode.set(mode);
     }
 
     pub fn add_reader(&self, reader: &Arc<ReadAhead>) {

@@ -202,7 +202,7 @@ impl StreamConnection {
             Next::Request { head } => self.node().push(head, Bulk::None),
             Next::Frame { number, queue, frame } => {
                 self.offer(&frame, context);
-                let head = frame.head(queue.session, queue.stripe_set, number);
+                let head = frame.head(&queue, number);
                 self.node().push(head, Bulk::Shared(frame));
             }
         }
@@ -230,10 +230,10 @@ impl StreamConnection {
         }
         let number = self.stream.number();
         match want {
-            ContentRequest::Names => self.node().push(frame.head(queue.session, queue.stripe_set, number), Bulk::None),
+            ContentRequest::Names => self.node().push(frame.head(&queue, number), Bulk::None),
             ContentRequest::Content(wanted) => {
                 let (reduction, settings) = self.reduction(context);
-                let blocks = reduction.encode(whole, &wanted, settings);
+                let blocks = reduction.encode(whole, &wanted, &queue.mode.over(settings));
                 let (request, payload) = reduce::send_blocks(queue.session, queue.stripe_set, frame.sequence, blocks);
                 self.node().push(head(&request, number, &[&payload]), Bulk::Own(payload));
             }

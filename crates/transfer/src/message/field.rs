@@ -2,8 +2,8 @@
 
 use catalog::{Checkpoint, Committed, FileEntry, PathSession, Purpose, Session, Version};
 use format::{
-    Attributes, BlockHeader, Change, ContainerId, FileId, Fingerprint, HandleKey, Label, Reader, Result, Root, Run,
-    SegmentAddress, SegmentEntry, SessionId, StorePath, VersionId, VersionRecord, Writer,
+    Attributes, BlockHeader, Change, ContainerId, FileId, Fingerprint, HandleKey, Label, Mode, Reader, Result, Root,
+    Run, SegmentAddress, SegmentEntry, SessionId, StorePath, VersionId, VersionRecord, Writer,
 };
 use store::Answer;
 
@@ -175,6 +175,17 @@ impl Field for Purpose {
             2 => Ok(Purpose::Path),
             other => from.refuse(format!("unknown purpose {other}")),
         }
+    }
+}
+
+impl Field for Mode {
+    const MIN_BYTES: usize = 1;
+    fn write(&self, to: &mut Writer) {
+        to.u8(*self as u8);
+    }
+    fn read(from: &mut Reader) -> Result<Self> {
+        let byte = from.u8()?;
+        Mode::from_byte(byte).map_or_else(|| from.refuse(format!("unknown mode {byte}")), Ok)
     }
 }
 

@@ -244,7 +244,7 @@ mod tests {
 
     fn write(sequence: u64, stamp: u64, offset: u64, bytes: u64) -> Request {
         let extents = vec![Extent { offset, bytes }];
-        Request::Write { session: SESSION, stripe_set: 0, sequence, stamp, epoch: 0, extents }
+        Request::Write { session: SESSION, stripe_set: 0, sequence, stamp, epoch: 0, mode: None, extents }
     }
 
     fn put(kind: BlockKind) -> Request {
@@ -282,7 +282,7 @@ mod tests {
     /// Returns a request for one byte of each of `count` segments.
     fn scattered(count: usize) -> Request {
         let extents = (0..count as u64).map(|number| Extent { offset: number * 8192, bytes: 1 }).collect();
-        Request::Write { session: SESSION, stripe_set: 0, sequence: 1, stamp: 0, epoch: 0, extents }
+        Request::Write { session: SESSION, stripe_set: 0, sequence: 1, stamp: 0, epoch: 0, mode: None, extents }
     }
 
     fn removals(count: usize) -> Request {
@@ -320,6 +320,7 @@ mod tests {
             sequence: 1,
             stamp: 0,
             epoch,
+            mode: None,
             extents: vec![Extent { offset: 0, bytes: 8 }],
         };
         let commit_in = |epoch| {

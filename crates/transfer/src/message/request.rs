@@ -1,7 +1,7 @@
 //! The requests of a client.
 
 use catalog::Purpose;
-use format::{BlockHeader, Change, ContainerId, Fingerprint, HandleKey, Run, SegmentEntry, SessionId, StorePath};
+use format::{BlockHeader, Change, ContainerId, Fingerprint, HandleKey, Mode, Run, SegmentEntry, SessionId, StorePath};
 
 use super::{Extent, messages};
 
@@ -74,8 +74,17 @@ messages! {
         /// The other messages of the session are for connections that have attached.
         41 Attach { session: SessionId, stripe_set: u32, key: HandleKey },
         /// Payload: the extents' bytes, one after the other. `sequence` counts 1, 2, … per connection's
-        /// (client, stream, session, stripe set); `stamp` is 0, or on sending again what `Received` said.
-        42 Write { session: SessionId, stripe_set: u32, sequence: u64, stamp: u64, epoch: u64, extents: Vec<Extent> },
+        /// (client, stream, session, stripe set); `stamp` is 0, or on sending again what `Received` said. `mode`: how the
+        /// node encodes what it stores of the session from now on; none: as the store's settings say.
+        42 Write {
+            session: SessionId,
+            stripe_set: u32,
+            sequence: u64,
+            stamp: u64,
+            epoch: u64,
+            mode: Option<Mode>,
+            extents: Vec<Extent>,
+        },
         /// Reduced at the client: the whole segments that the extents are made of, by fingerprint only. Answered by
         /// `Missing`, or by `Received` when none is missing.
         43 OfferFingerprints {

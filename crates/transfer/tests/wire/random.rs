@@ -3,7 +3,7 @@
 use catalog::{Checkpoint, FileEntry, PathSession, Purpose, Refusal, Version};
 use format::{
     Attributes, BlockHeader, BlockKind, Change, CodecId, ContainerId, ElementId, Entry, EntryKind, FileId, FileKind,
-    FileTime, FileTimes, Fingerprint, HandleKey, Label, Page, Root, Run, SegmentAddress, SegmentEntry, SessionId,
+    FileTime, FileTimes, Fingerprint, HandleKey, Label, Mode, Page, Root, Run, SegmentAddress, SegmentEntry, SessionId,
     StorePath, VersionId, VersionRecord,
 };
 use store::Answer;
@@ -331,6 +331,7 @@ impl Random {
                 sequence: self.count(),
                 stamp: self.count(),
                 epoch: self.count(),
+                mode: Mode::from_byte(self.below(5) as u8),
                 extents: self.list(Self::extent),
             },
             OfferFingerprints {
