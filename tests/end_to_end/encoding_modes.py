@@ -26,5 +26,5 @@ def a_file_is_encoded_in_the_mode_of_its_hint(scene, which):
     archival = stored_bytes(scene, mpi, reduce, "archival", "open")
     later = stored_bytes(scene, mpi, reduce, "archival", "later")
     scene.say(f"{FILE_BYTES} bytes: {unasked} stored, {archival} and {later} when asked for fewest")
-    check(archival < 0.95 * unasked, f"archival took {archival} bytes, the store's own mode {unasked}")
-    check(later < 0.95 * unasked, f"archival by MPI_File_set_info took {later} bytes, the store's own mode {unasked}")
+    check(archival < 0.93 * unasked, f"archival took {archival} bytes, the store's own mode {unasked}")
+    check(later < 0.93 * unasked, f"archival by MPI_File_set_info took {later} bytes, the store's own mode {unasked}")

@@ -51,7 +51,7 @@ fn look(choices: &mut Choices, goal: &Goal, (glance, probe): (Glance, Probe), ra
     let features = features::features_after(raw, data, probe.byte_collisions);
     let predictions = model::predictions(&features, |candidate| candidate.encoding(data).is_some());
     let mut trials = BlockTrials { raw, data, sample: Vec::new() };
-    choices.choose((glance, likeness(data, &features)), &predictions, goal, &mut trials)
+    choices.choose((glance, likeness(goal.mode, data, &features)), &predictions, goal, &mut trials)
 }
 
 /// Learns what the block took in the end.
@@ -61,11 +61,12 @@ pub(crate) fn learn(choice: &Choice, raw_bytes: usize, stored_bytes: usize) {
     }
 }
 
-/// Blocks are alike whose numbers are as long and whose bytes are about as even and as repetitive.
-fn likeness(data: &Data, features: &[f32; FEATURES]) -> Likeness {
+/// Blocks are alike whose numbers are as long and whose bytes are about as even and as repetitive. What one mode learned of
+/// its cheap encodings would keep another from trying the dear ones, so each learns for itself.
+fn likeness(mode: Mode, data: &Data, features: &[f32; FEATURES]) -> Likeness {
     let of = |looked: Looked| features[looked as usize];
     Likeness {
-        same: [data.record_length, data.element as u32, data.is_known as u32],
+        same: [mode as u32, data.record_length, data.element as u32, data.is_known as u32],
         near: [
             of(Looked::Entropy) * 1.5,
             of(Looked::Lz4Share) * 6.0,

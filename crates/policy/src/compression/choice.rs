@@ -177,7 +177,7 @@ fn settle(class: &mut Class, predictions: &Predictions, goal: &Goal, trials: &mu
 mod tests {
     use super::*;
 
-    const LIKENESS: Likeness = Likeness { same: [8, 3, 0], near: [4.0, 1.0, 2.0, 3.0] };
+    const LIKENESS: Likeness = Likeness { same: [1, 8, 3, 0], near: [4.0, 1.0, 2.0, 3.0] };
     const GLANCE: Glance =
         Glance { mode: Mode::Balanced, record_length: 8, element: Element::U64, is_known: false, log_collisions: 1.0 };
     const GOAL: Goal = Goal { mode: Mode::Balanced, conditions: Conditions { bytes_per_second: 500e6, cores: 1.0 } };
@@ -262,7 +262,7 @@ mod tests {
     fn no_more_classes_are_kept_than_there_is_room_for() {
         let mut choices = Choices::default();
         for number in 0..100 {
-            let likeness = Likeness { same: [number, 0, 0], ..LIKENESS };
+            let likeness = Likeness { same: [1, number, 0, 0], ..LIKENESS };
             let predictions = predicted((-1.0, 0.0), (-0.5, 0.0));
             let mut block = Block(&|_| 0.5, Vec::new());
             choices.choose((GLANCE, likeness), &predictions, &GOAL, &mut block);

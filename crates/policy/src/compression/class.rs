@@ -8,7 +8,7 @@ use super::weighing::{Weighed, Weight};
 /// What makes blocks alike: numbers of which a difference of 1 is a clear one, and what must be the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Likeness {
-    pub same: [u32; 3],
+    pub same: [u32; 4],
     pub near: [f32; 4],
 }
 
