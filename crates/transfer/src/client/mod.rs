@@ -19,6 +19,7 @@ mod oneshot;
 mod operation;
 mod read_ahead_ranges;
 
+mod encoding_mode;
 mod pending_frames;
 mod piece;
 mod process;
@@ -28,7 +29,6 @@ mod read_parts;
 mod reduce;
 mod reduction;
 mod request_ahead;
-mod requested_mode;
 mod secrets;
 mod send_queue;
 mod session;

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use format::{HandleKey, SessionId};
 use policy::streams::StreamPace;
 
+use super::encoding_mode::EncodingMode;
 use super::frame::{Builder, Frame};
 use super::oneshot::{Answer, Completion};
 use super::pending_frames::PendingFrames;
 use super::reduction::ProcessReduction;
-use super::requested_mode::RequestedMode;
 use super::session_status::SessionStatus;
 use super::stream::{Ask, Stream, Streams, Work};
 use super::window::Window;
@@ -46,7 +46,7 @@ pub(super) struct SendQueue {
     segment_bytes: u32,
     /// Set where segments may be reduced here.
     reduction: Option<Arc<ProcessReduction>>,
-    pub mode: Arc<RequestedMode>,
+    pub mode: Arc<EncodingMode>,
     epoch: Arc<AtomicU64>,
     /// The highest sequence of any send queue of the process. A new send queue begins above it, so that a file closed and
     /// opened again never uses a sequence twice.
@@ -106,7 +106,7 @@ pub(super) struct QueueContext {
     pub status: Arc<SessionStatus>,
     pub segment_bytes: u32,
     pub reduction: Option<Arc<ProcessReduction>>,
-    pub mode: Arc<RequestedMode>,
+    pub mode: Arc<EncodingMode>,
     pub epoch: Arc<AtomicU64>,
     pub high_sequence: Arc<AtomicU64>,
     pub timeout: Duration,

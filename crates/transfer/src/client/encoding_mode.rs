@@ -7,9 +7,9 @@ use format::{CodecChoice, Mode, Settings};
 
 /// Of a session in this process; none at first: the store's settings say how blocks are encoded.
 #[derive(Default)]
-pub(super) struct RequestedMode(Mutex<Option<Mode>>);
+pub(super) struct EncodingMode(Mutex<Option<Mode>>);
 
-impl RequestedMode {
+impl EncodingMode {
     pub fn set(&self, mode: Option<Mode>) {
         *self.0.lock().expect("noting the mode does not panic") = mode;
     }
