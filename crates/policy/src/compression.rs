@@ -6,6 +6,7 @@
 pub mod candidates;
 pub mod choice;
 mod class;
+mod credit;
 pub mod mode;
 mod unlooked;
 mod weighing;

@@ -94,6 +94,10 @@ impl Trials for BlockTrials<'_> {
         (encoded_bytes as f32 / self.sample.len().max(1) as f32).min(1.0)
     }
 
+    fn raw_bytes(&self) -> usize {
+        self.raw.len()
+    }
+
     fn sampled(&self) -> f32 {
         (TRIAL_BYTES as f32 / self.raw.len().max(1) as f32).min(1.0)
     }

@@ -7,6 +7,7 @@
 
 use super::candidates::CANDIDATES;
 use super::class::{Class, KNOWN_AFTER_BLOCKS, Likeness};
+use super::credit::Credit;
 use super::mode::{Conditions, Mode};
 use crate::encoding::Element;
 
@@ -31,6 +32,9 @@ pub trait Trials {
 
     /// The sample's length as a share of the block.
     fn sampled(&self) -> f32;
+
+    /// Of the block.
+    fn raw_bytes(&self) -> usize;
 }
 
 /// Classes that are remembered; the one not met for longest gives way.
@@ -86,6 +90,7 @@ const UNEXPECTED: f32 = 0.25;
 pub struct Choices {
     classes: Vec<Class>,
     recent: Vec<Recent>,
+    credit: Credit,
     blocks: u64,
 }
 
@@ -114,12 +119,19 @@ impl Choices {
     ) -> Chosen {
         self.blocks += 1;
         let met = self.blocks;
+        let mut credit = self.credit;
         let class = self.class(likeness, met);
-        class.earn(goal.mode, predictions[class.weigh(predictions, goal).best()]);
-        let candidate = settle(class, predictions, goal, trials);
+        let is_new = class.blocks == 0;
+        let blocks = class.begin_block();
+        if let Some(best) = predictions[class.weigh(predictions, goal).best()] {
+            credit.earn(goal.mode, best.encode_ns, trials.raw_bytes(), blocks, is_new);
+        }
+        let candidate = settle(class, predictions, goal, (trials, &mut credit));
         let log_share = predictions[candidate].map_or(0.0, |prediction| class.log_share(candidate, &prediction));
         let chosen = Chosen { candidate, log_share, likeness };
-        let is_known = class.blocks >= KNOWN_AFTER_BLOCKS;
+        // An archive looks at each block.
+        let is_known = class.blocks >= KNOWN_AFTER_BLOCKS && goal.mode != Mode::Archival;
+        self.credit = credit;
         self.remember(glance, chosen, if is_known { CLOSE_LOOK_EVERY - 1 } else { 0 });
         chosen
     }
@@ -159,17 +171,23 @@ impl Choices {
 }
 
 /// Tries what is worth it, and returns what is best then.
-fn settle(class: &mut Class, predictions: &Predictions, goal: &Goal, trials: &mut impl Trials) -> usize {
+fn settle(
+    class: &mut Class,
+    predictions: &Predictions,
+    goal: &Goal,
+    (trials, credit): (&mut impl Trials, &mut Credit),
+) -> usize {
+    let sampled_bytes = trials.sampled() * trials.raw_bytes() as f32;
+    let price_ns = |prediction: &Prediction| prediction.encode_ns * sampled_bytes;
     loop {
         let weighed = class.weigh(predictions, goal);
-        let is_payable = |prediction: &Prediction| prediction.encode_ns * trials.sampled() <= class.credit_ns;
-        let Some(candidate) =
-            weighed.worth_a_trial(|candidate| predictions[candidate].as_ref().is_some_and(is_payable))
-        else {
-            return weighed.best();
+        let is_payable = |candidate: usize| {
+            predictions[candidate].as_ref().is_some_and(|prediction| credit.can_pay(goal.mode, price_ns(prediction)))
         };
+        let Some(candidate) = weighed.worth_a_trial(is_payable) else { return weighed.best() };
         let prediction = predictions[candidate].expect("what has a weight is predicted");
-        class.try_it(candidate, &prediction, trials);
+        credit.spend(goal.mode, price_ns(&prediction));
+        class.tried(candidate, &prediction, trials.share(candidate));
     }
 }
 
@@ -205,6 +223,10 @@ mod tests {
 
         fn sampled(&self) -> f32 {
             0.125
+        }
+
+        fn raw_bytes(&self) -> usize {
+            1 << 18
         }
     }
 
@@ -255,7 +277,44 @@ mod tests {
             tried += block.1.len();
         }
         let spent = tried as f32 * 0.125 / blocks as f32;
-        assert!(tried > 2 && spent <= crate::compression::class::EARNED * 1.1, "{tried} trials");
+        assert!(tried > 2 && spent <= crate::compression::credit::EARNED * 1.1, "{tried} trials");
+    }
+
+    /// Returns how many candidates are tried on a new kind of block whose best is cheap and whose dear one is unsure.
+    fn trials_of_cheap_blocks(choices: &mut Choices) -> usize {
+        let goal = Goal { mode: Mode::Archival, ..GOAL };
+        let mut predictions = predicted((-1.0, 0.01), (-0.9, 0.5));
+        predictions[SHUFFLED].as_mut().unwrap().encode_ns = 150.0;
+        let mut block = Block(&|_| 0.5, Vec::new());
+        let likeness = Likeness { same: [2, 1, 0, 0], ..LIKENESS };
+        choices.choose((GLANCE, likeness), &predictions, &goal, &mut block);
+        block.1.iter().filter(|tried| **tried == SHUFFLED).count()
+    }
+
+    #[test]
+    fn blocks_that_are_cheap_to_encode_are_tried_with_what_dear_ones_earned() {
+        let mut choices = Choices::default();
+        assert_eq!(trials_of_cheap_blocks(&mut choices), 0);
+        let goal = Goal { mode: Mode::Archival, ..GOAL };
+        let mut predictions = predicted((-1.0, 0.001), (-3.0, 0.001));
+        predictions[SHUFFLED].as_mut().unwrap().encode_ns = 150.0;
+        choices.choose((GLANCE, LIKENESS), &predictions, &goal, &mut Block(&|_| 0.5, Vec::new()));
+        choices.classes.retain(|class| class.likeness == LIKENESS);
+        assert_eq!(trials_of_cheap_blocks(&mut choices), 1);
+    }
+
+    #[test]
+    fn an_archive_tries_each_block_and_other_modes_one_of_a_class() {
+        for (mode, tried_anew) in [(Mode::Balanced, false), (Mode::Archival, true)] {
+            let goal = Goal { mode, ..GOAL };
+            let mut choices = Choices::default();
+            let mut block = Block(&|_| 0.5, Vec::new());
+            for _ in 0..20 {
+                block.1.clear();
+                choices.choose((GLANCE, LIKENESS), &predicted((-1.0, 0.5), (-1.0, 0.5)), &goal, &mut block);
+            }
+            assert_eq!(!block.1.is_empty(), tried_anew, "{mode:?}");
+        }
     }
 
     #[test]

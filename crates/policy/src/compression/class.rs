@@ -1,7 +1,7 @@
 //! What is remembered of blocks that look alike: how far what encodings gave was from their predictions.
 
 use super::candidates::CANDIDATES;
-use super::choice::{Goal, Prediction, Predictions, Trials};
+use super::choice::{Goal, Prediction, Predictions};
 use super::mode::{Mode, Outcome};
 use super::weighing::{Weighed, Weight};
 
@@ -19,15 +19,6 @@ impl Likeness {
     }
 }
 
-/// Of the time of encoding, what is earned for trials. An archive may take half as long again.
-pub(super) const EARNED: f32 = 0.02;
-const EARNED_FOR_ARCHIVES: f32 = 0.4;
-
-/// What a new class may spend at once, in blocks; more than one would double the time of short files.
-const FIRST_CREDIT_BLOCKS: f32 = 0.4;
-/// Credit that is kept at most, in blocks.
-const MAX_CREDIT_BLOCKS: f32 = 2.0;
-
 /// How fast the difference between samples and whole blocks follows what is seen.
 const FOLLOWING: f32 = 0.25;
 
@@ -43,6 +34,8 @@ const SAID_OF_OTHERS: f32 = 0.4;
 /// What is uncertain still once that is known (share of the deviation).
 const LEFT_OF_FAMILY: f32 = 0.4;
 const LEFT_OF_OTHERS: f32 = 0.9;
+/// The same of a candidate that was tried on another block of the class.
+const LEFT_OF_EARLIER: f32 = 0.25;
 
 /// Deviations within which a candidate may turn out better: an archive has the time for the less likely ones too.
 const DOUBT: f32 = 1.0;
@@ -55,10 +48,10 @@ pub(super) struct Class {
     pub likeness: Likeness,
     /// By candidate, where one was tried or chosen: base-2 logarithm of what it gave / what was predicted.
     tried: [Option<f32>; CANDIDATES.len()],
+    /// Those of them that were tried on the block at hand.
+    tried_now: [bool; CANDIDATES.len()],
     /// The same of whole blocks / what was expected of them.
     bias: f32,
-    /// Nanoseconds for each byte of a block.
-    pub credit_ns: f32,
     pub blocks: u32,
     blocks_since_look: u32,
     pub last_met: u64,
@@ -82,8 +75,8 @@ impl Class {
         Class {
             likeness,
             tried: [None; CANDIDATES.len()],
+            tried_now: [false; CANDIDATES.len()],
             bias: 0.0,
-            credit_ns: 0.0,
             blocks: 0,
             blocks_since_look: 0,
             last_met: met,
@@ -102,6 +95,7 @@ impl Class {
         Weighed(std::array::from_fn(|candidate| {
             let prediction = predictions[candidate].as_ref()?;
             let (correction, left) = self.correction(candidate, &families);
+            let left = if self.is_to_be_tried_again(candidate, goal.mode) { left.max(LEFT_OF_EARLIER) } else { left };
             let cost = |deviations: f32| {
                 let deviation = left * prediction.deviation.max(MIN_DEVIATION);
                 let log_share = prediction.log_share + correction + deviations * deviation;
@@ -111,6 +105,11 @@ impl Class {
             let is_open = left * prediction.deviation > 0.0;
             Some(Weight { is_open, at_best: cost(-doubt), expected: cost(0.0), at_worst: cost(doubt) })
         }))
+    }
+
+    /// An archive has the time to try on each block what was tried on others of its class.
+    fn is_to_be_tried_again(&self, candidate: usize, mode: Mode) -> bool {
+        mode == Mode::Archival && candidate > 0 && !self.tried_now[candidate]
     }
 
     /// Returns by how much a prediction is wrong, and which share of its deviation is left.
@@ -142,27 +141,22 @@ impl Class {
         }
     }
 
-    /// Earns what the blocks since the last look are worth, at what the best candidate takes.
-    pub fn earn(&mut self, mode: Mode, best: Option<Prediction>) {
-        let Some(best) = best else { return };
-        let share = if mode == Mode::Archival { EARNED_FOR_ARCHIVES } else { EARNED };
+    /// Begins with the next block at which the class is looked at closely; returns how many there were since the last one.
+    pub fn begin_block(&mut self) -> u32 {
+        self.tried_now = [false; CANDIDATES.len()];
         let blocks = std::mem::take(&mut self.blocks_since_look).max(1);
-        if self.blocks == 0 {
-            self.credit_ns = FIRST_CREDIT_BLOCKS * best.encode_ns;
-        }
-        let most = MAX_CREDIT_BLOCKS * best.encode_ns;
-        self.credit_ns = (self.credit_ns + share * best.encode_ns * blocks as f32).min(most);
         self.blocks += blocks;
         if self.blocks >= FORGOTTEN_AFTER_BLOCKS {
             self.tried = [None; CANDIDATES.len()];
             self.blocks = KNOWN_AFTER_BLOCKS;
         }
+        blocks
     }
 
-    pub fn try_it(&mut self, candidate: usize, prediction: &Prediction, trials: &mut impl Trials) {
-        self.credit_ns -= prediction.encode_ns * trials.sampled();
-        let share = trials.share(candidate).max(1e-6);
-        self.tried[candidate] = Some(share.log2() - prediction.log_share - self.bias);
+    /// Learns what a trial on the block at hand gave: stored / raw bytes.
+    pub fn tried(&mut self, candidate: usize, prediction: &Prediction, share: f32) {
+        self.tried[candidate] = Some(share.max(1e-6).log2() - prediction.log_share - self.bias);
+        self.tried_now[candidate] = true;
     }
 }
 
