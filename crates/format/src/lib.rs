@@ -16,6 +16,7 @@ mod id;
 mod manifest;
 mod model;
 mod path;
+mod rounding;
 mod secret;
 mod settings;
 mod snapshot;
@@ -39,6 +40,7 @@ pub use model::{
     MAX_MODEL_LEAVES, MAX_MODEL_OUTPUTS, MAX_MODEL_TREES, MODEL_HEADER_BYTES, Model, ModelNode, ModelTree,
 };
 pub use path::StorePath;
+pub use rounding::{ErrorBound, FloatType, ROUNDING_ATTRIBUTE, Rounding, is_rounded_as, rounding_note};
 pub use secret::{Nonce, Role, SECRET_BYTES, Secret};
 pub use settings::{ChunkerKind, CodecChoice, FingerprintKind, MAX_SETTINGS_BYTES, Mode, Settings};
 pub use snapshot::{

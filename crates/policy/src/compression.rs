@@ -8,6 +8,7 @@ pub mod choice;
 mod class;
 mod credit;
 pub mod mode;
+mod rounded;
 mod unlooked;
 mod weighing;
 
@@ -15,6 +16,7 @@ pub use candidates::{CANDIDATES, Candidate, Data};
 pub use choice::{Choices, Chosen, Glance, Goal, Prediction, Predictions, Trials};
 pub use class::Likeness;
 pub use mode::{Conditions, Mode, Outcome};
+pub use rounded::by_trials;
 pub use unlooked::{can_pay, is_incompressible, without_a_look};
 
 /// A codec and its level; levels outside a codec's range mean its nearest.

@@ -1,6 +1,6 @@
 //! Segments in: stores those that the store misses, and returns each one's address.
 
-use format::{Block, BlockKind, CodecChoice, Fingerprint, SegmentAddress};
+use format::{Block, BlockKind, CodecChoice, Fingerprint, FloatType, SegmentAddress};
 use store::{Answer, ClaimOwner};
 
 use crate::{Repository, Result};
@@ -26,6 +26,8 @@ pub(crate) struct NewSegment<'a> {
 pub(crate) struct NewBlocks {
     pub kind: BlockKind,
     codec: CodecChoice,
+    /// Segments are whole floats of this type, and were rounded.
+    rounded: Option<FloatType>,
 }
 
 /// How a writer's content is stored.
@@ -34,15 +36,17 @@ pub struct StoreOptions {
     pub dedup: DedupMode,
     /// None: as the repository encodes.
     pub codec: Option<CodecChoice>,
+    /// The content is whole floats of this type, and was rounded.
+    pub rounded: Option<FloatType>,
 }
 
 impl NewBlocks {
     /// Pages and journals are small and repetitive; whatever the codec of data, they are worth a general one.
-    pub const PAGES: NewBlocks = NewBlocks { kind: BlockKind::Page, codec: CodecChoice::AUTO };
-    pub const JOURNAL: NewBlocks = NewBlocks { kind: BlockKind::Journal, codec: CodecChoice::AUTO };
+    pub const PAGES: NewBlocks = NewBlocks { kind: BlockKind::Page, ..NewBlocks::data(CodecChoice::AUTO) };
+    pub const JOURNAL: NewBlocks = NewBlocks { kind: BlockKind::Journal, ..NewBlocks::data(CodecChoice::AUTO) };
 
-    pub fn data(codec: CodecChoice) -> Self {
-        NewBlocks { kind: BlockKind::Data, codec }
+    pub const fn data(codec: CodecChoice) -> Self {
+        NewBlocks { kind: BlockKind::Data, codec, rounded: None }
     }
 }
 
@@ -71,6 +75,7 @@ impl Repository {
         options: StoreOptions,
     ) -> Result<Vec<SegmentAddress>> {
         let blocks = options.codec.map_or_else(|| self.data_blocks(), NewBlocks::data);
+        let blocks = NewBlocks { rounded: options.rounded, ..blocks };
         match options.dedup {
             DedupMode::On => Ok(self.dedup(claim_owner, blocks, segments)?.addresses),
             DedupMode::Off => self.keep_again(claim_owner, blocks, segments),
@@ -158,6 +163,6 @@ impl Repository {
         segments: impl Iterator<Item = NewSegment<'a>>,
     ) -> impl Iterator<Item = Block> {
         let segments = segments.map(|segment| (segment.fingerprint, segment.bytes));
-        segment::encode_in_blocks(new.kind, segments, new.codec)
+        segment::encode_in_blocks(new.kind, segments, new.rounded, new.codec)
     }
 }

@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 
-use format::CodecChoice;
+use format::{CodecChoice, FloatType};
 use segment::Cutter;
 use store::ClaimOwner;
 
@@ -91,6 +91,13 @@ impl<'a, T> Packer<'a, T> {
     /// Encodes the content in another way than the repository's.
     pub fn with_codec(mut self, codec: CodecChoice) -> Self {
         self.options.codec = Some(codec);
+        self
+    }
+
+    /// Says that the content is whole floats of this type, which were rounded: segments are cut between them, and blocks encoded
+    /// for them.
+    pub fn with_rounded(mut self, rounded: Option<FloatType>) -> Self {
+        self.options.rounded = rounded;
         self
     }
 
@@ -273,10 +280,16 @@ impl<'a, T> Packer<'a, T> {
         let mut used = 0;
         while used < bytes.len() {
             let Some(length) = self.current().cutter.next(&bytes[used..], end) else { break };
+            let length = length.next_multiple_of(self.value_bytes()).min(bytes.len() - used);
             self.segment(&bytes[used..used + length])?;
             used += length;
         }
         Ok(used)
+    }
+
+    /// Returns the length that no segment divides: of a value, where it is known that there are values.
+    fn value_bytes(&self) -> usize {
+        self.options.rounded.map_or(1, FloatType::bytes)
     }
 
     fn segment(&mut self, bytes: &[u8]) -> Result<()> {

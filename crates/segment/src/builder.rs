@@ -1,6 +1,6 @@
 //! Gathers neighbouring segments and compresses them together.
 
-use format::{Block, BlockHeader, BlockKind, CodecChoice, Fingerprint, SegmentEntry, checksum};
+use format::{Block, BlockHeader, BlockKind, CodecChoice, Fingerprint, FloatType, SegmentEntry, checksum};
 use policy::compression::{Data, Mode};
 use policy::{Compression, Encoding};
 
@@ -134,13 +134,17 @@ impl BlockBuilder {
 }
 
 /// Encodes segments, neighbours together, into blocks of at most [`BLOCK_BYTES`] or of one larger segment: each when it
-/// is asked for.
+/// is asked for. `rounded` says of segments that they are whole floats of a type, and were rounded.
 pub fn encode_in_blocks<'a>(
     kind: BlockKind,
     segments: impl Iterator<Item = (Fingerprint, &'a [u8])>,
+    rounded: Option<FloatType>,
     choice: CodecChoice,
 ) -> impl Iterator<Item = Block> {
     let (mut segments, mut builder) = (segments.peekable(), BlockBuilder::new(kind, 0));
+    if let Some(float) = rounded {
+        builder.describe(rounded_data(float));
+    }
     std::iter::from_fn(move || {
         // A page is a block of its own: a reader of it has no use for its neighbours.
         let is_full = |builder: &BlockBuilder| kind == BlockKind::Page && !builder.is_empty();
@@ -151,6 +155,15 @@ pub fn encode_in_blocks<'a>(
         }
         (!builder.is_empty()).then(|| builder.finish(choice))
     })
+}
+
+/// Big-endian floats are records of bytes.
+fn rounded_data(float: FloatType) -> Data {
+    let rounded = Data { is_known: true, is_rounded: true, ..Data::default() };
+    match float.element() {
+        Some(element) => Data { element: encoding::element(element), ..rounded },
+        None => Data { record_length: float.bytes() as u32, ..rounded },
+    }
 }
 
 #[cfg(test)]
@@ -173,9 +186,9 @@ mod tests {
         let lengths = [BLOCK_BYTES, 1, BLOCK_BYTES * 2, BLOCK_BYTES / 2, BLOCK_BYTES / 2, 1];
         let raw = vec![7; BLOCK_BYTES * 2];
         let segments = lengths.iter().map(|length| (Fingerprint([0; 32]), &raw[..*length]));
-        let blocks = encode_in_blocks(BlockKind::Data, segments, CodecChoice::None);
+        let blocks = encode_in_blocks(BlockKind::Data, segments, None, CodecChoice::None);
         assert_eq!(blocks.map(|block| block.segments.len()).collect::<Vec<_>>(), [1, 1, 1, 2, 1]);
-        assert_eq!(encode_in_blocks(BlockKind::Data, std::iter::empty(), CodecChoice::None).count(), 0);
+        assert_eq!(encode_in_blocks(BlockKind::Data, std::iter::empty(), None, CodecChoice::None).count(), 0);
     }
 
     #[test]

@@ -36,8 +36,8 @@ pub(crate) fn choose(mode: Mode, raw: &[u8], known: Option<Data>) -> Choice {
     }
     let data = known.unwrap_or_else(|| shape::found(raw));
     let log_collisions = probe.byte_collisions.max(0.25).log2();
-    let Data { record_length, element, is_known, .. } = data;
-    let glance = Glance { mode, record_length, element, is_known, log_collisions };
+    let Data { record_length, element, is_known, is_rounded, .. } = data;
+    let glance = Glance { mode, record_length, element, is_known, is_rounded, log_collisions };
     let chosen = CHOICES.with_borrow_mut(|choices| match choices.recall(&glance) {
         Some(recalled) => recalled,
         None => look(choices, &goal, (glance, probe), raw, &data),
@@ -49,8 +49,11 @@ pub(crate) fn choose(mode: Mode, raw: &[u8], known: Option<Data>) -> Choice {
 /// Chooses after a closer look.
 fn look(choices: &mut Choices, goal: &Goal, (glance, probe): (Glance, Probe), raw: &[u8], data: &Data) -> Chosen {
     let features = features::features_after(raw, data, probe.byte_collisions);
-    let predictions = model::predictions(&features, |candidate| candidate.encoding(data).is_some());
+    let mut predictions = model::predictions(&features, |candidate| candidate.encoding(data).is_some());
     let mut trials = BlockTrials { raw, data, sample: Vec::new() };
+    if data.is_rounded {
+        predictions = policy::compression::by_trials(&predictions, data.element.bytes(), goal.mode, &mut trials);
+    }
     choices.choose((glance, likeness(goal.mode, data, &features)), &predictions, goal, &mut trials)
 }
 
@@ -66,7 +69,7 @@ pub(crate) fn learn(choice: &Choice, raw_bytes: usize, stored_bytes: usize) {
 fn likeness(mode: Mode, data: &Data, features: &[f32; FEATURES]) -> Likeness {
     let of = |looked: Looked| features[looked as usize];
     Likeness {
-        same: [mode as u32, data.record_length, data.element as u32, data.is_known as u32],
+        same: [mode as u32, data.record_length, data.element as u32, data.is_known as u32 + 2 * data.is_rounded as u32],
         near: [
             of(Looked::Entropy) * 1.5,
             of(Looked::Lz4Share) * 6.0,

@@ -11,16 +11,33 @@ use crate::codec;
 use crate::encoding::{self, described};
 use crate::error::{Result, corrupt};
 use crate::filter;
+use crate::rounding::Rounder;
 
 /// Encodes the raw bytes of a chunk. Says of them what is known: `element` is the type of its numbers, `U8` where there
 /// is none, and `record_length` the length of one record (bytes), 0 where elements follow each other without records.
 ///
 /// Panics when there are more than [`crate::MAX_BLOCK_BYTES`].
 pub fn encode_chunk(raw: &[u8], element: ElementId, record_length: u32, choice: CodecChoice) -> Vec<u8> {
+    encode_of(raw, (element, record_length), choice, false)
+}
+
+/// As [`encode_chunk`], of floats that are rounded first.
+pub fn encode_rounded_chunk(
+    raw: &[u8],
+    rounder: &Rounder,
+    (element, record_length): (ElementId, u32),
+    choice: CodecChoice,
+) -> Vec<u8> {
+    let mut rounded = raw.to_vec();
+    rounder.round(&mut rounded);
+    encode_of(&rounded, (element, record_length), choice, true)
+}
+
+fn encode_of(raw: &[u8], (element, record_length): (ElementId, u32), choice: CodecChoice, is_rounded: bool) -> Vec<u8> {
     let mut builder = BlockBuilder::new(BlockKind::Data, record_length);
     let element_type = encoding::element(element);
     if element_type != Element::U8 {
-        builder.describe(Data { element: element_type, record_length, phase: 0, is_known: true });
+        builder.describe(Data { element: element_type, record_length, phase: 0, is_known: true, is_rounded });
     }
     builder.push(Fingerprint([0; Fingerprint::BYTES]), raw);
     let mut block = builder.finish(choice);
@@ -55,6 +72,7 @@ pub fn decode_chunk(chunk: &[u8], max_bytes: usize) -> Result<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use format::{ErrorBound, FloatType, Mode, Rounding};
     use random::Random;
 
     use super::*;
@@ -82,6 +100,24 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn rounded_chunks_hold_the_rounded_values_in_a_tenth_of_the_bytes() {
+        let wave =
+            |number: u32| 300.0 + 20.0 * (f64::from(number) * 1e-3).sin() + 0.01 * (f64::from(number) * 1e-4).cos();
+        let raw: Vec<u8> = (0..60_000).flat_map(|number| wave(number).to_le_bytes()).collect();
+        let bound = ErrorBound::Absolute(0.02);
+        let rounder = Rounder::new(&Rounding { float: FloatType::F64, bound, missing: None }).unwrap();
+        let mut expected = raw.clone();
+        rounder.round(&mut expected);
+        for (choice, ratio) in
+            [(CodecChoice::AUTO, 30), (CodecChoice::Auto(Mode::Archival), 30), (CodecChoice::Zstd(3), 10)]
+        {
+            let chunk = encode_rounded_chunk(&raw, &rounder, (ElementId::F64, 0), choice);
+            assert_eq!(decode_chunk(&chunk, raw.len()).unwrap(), expected);
+            assert!(chunk.len() * ratio < raw.len(), "{choice}: {} of {}", chunk.len(), raw.len());
         }
     }
 

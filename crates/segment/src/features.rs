@@ -268,7 +268,8 @@ mod tests {
             for raw in [random_bytes(1, length), vec![0; length], text(2, length), field(3, length)] {
                 for record_length in [0, 3, 8, 200] {
                     let element = if record_length == 8 { policy::Element::U32 } else { policy::Element::U8 };
-                    let data = Data { record_length, element, phase: record_length.saturating_sub(1), is_known: false };
+                    let data =
+                        Data { record_length, element, phase: record_length.saturating_sub(1), ..Data::default() };
                     let found = features(&raw, &data);
                     assert!(found.iter().all(|value| value.is_finite()), "{length} {record_length} {found:?}");
                 }

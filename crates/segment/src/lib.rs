@@ -22,11 +22,12 @@ mod probe;
 #[cfg(test)]
 mod random;
 mod record;
+mod rounding;
 mod shape;
 
 pub use block::{decode, decode_verified, encode, encode_anew, encode_with, is_encoded_by, segments, take_verified};
 pub use builder::{BLOCK_BYTES, BlockBuilder, encode_in_blocks};
-pub use chunk::{decode_chunk, encode_chunk};
+pub use chunk::{decode_chunk, encode_chunk, encode_rounded_chunk};
 pub use codec::MAX_BLOCK_BYTES;
 pub use conditions::set_conditions;
 pub use cut::{ContentCutter, Cutter, FixedCutter};
@@ -35,4 +36,5 @@ pub use error::{Error, Result};
 pub use features::{FEATURES, FEATURES_VERSION, features};
 pub use fingerprint::{fingerprint, is_zero, names_digest};
 pub use model::{OUTPUTS_PER_CANDIDATE, logarithms, model_file, use_model};
+pub use rounding::{Rounded, Rounder, ValueRange};
 pub use shape::found as found_data;

@@ -19,7 +19,7 @@ pub fn found(raw: &[u8]) -> Data {
     let window = &raw[begin..][..WINDOW_BYTES + MAX_RECORD_BYTES];
     let (element, first) = element(&equal_at(window, record_length as usize));
     let phase = (begin + first) % record_length as usize;
-    Data { element, record_length, phase: phase as u32, is_known: false }
+    Data { element, record_length, phase: phase as u32, ..Data::default() }
 }
 
 /// Returns how often the byte at each position of a record is equal to that of the record before (share).

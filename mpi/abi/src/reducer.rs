@@ -16,7 +16,7 @@ impl Reducer for SegmentReducer {
     }
 
     fn encode(&self, settings: &Settings, segments: &[(Fingerprint, &[u8])]) -> Vec<Block> {
-        encode_in_blocks(BlockKind::Data, segments.iter().copied(), settings.codec).collect()
+        encode_in_blocks(BlockKind::Data, segments.iter().copied(), None, settings.codec).collect()
     }
 }
 

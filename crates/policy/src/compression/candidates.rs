@@ -13,6 +13,8 @@ pub struct Data {
     pub phase: u32,
     /// Whether the element's type is known: else only its length was found, and its kind is anybody's guess.
     pub is_known: bool,
+    /// Whether they are floats that were rounded within a bound.
+    pub is_rounded: bool,
 }
 
 /// Which kind of numbers a candidate is for.
@@ -167,7 +169,7 @@ mod tests {
     fn each_candidate_is_another_encoding_that_passes_its_check() {
         for element in [Element::U16, Element::U32, Element::F64] {
             for record_length in [0, 56] {
-                let found = encodings(Data { element, record_length, phase: 0, is_known: false });
+                let found = encodings(Data { element, record_length, ..Data::default() });
                 assert_eq!(found.len(), CANDIDATES.len());
                 assert!(found.iter().all(|encoding| encoding.check().is_ok()));
                 assert!(found.iter().enumerate().all(|(at, one)| !found[..at].contains(one)), "{found:?}");

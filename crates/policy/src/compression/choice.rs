@@ -56,6 +56,7 @@ pub struct Glance {
     pub record_length: u32,
     pub element: Element,
     pub is_known: bool,
+    pub is_rounded: bool,
     /// Base-2 logarithm of the probe's.
     pub log_collisions: f32,
 }
@@ -63,7 +64,7 @@ pub struct Glance {
 impl Glance {
     fn is_like(&self, other: &Glance) -> bool {
         let is_near = (self.log_collisions - other.log_collisions).abs() < NEAR_COLLISIONS;
-        let same = |of: &Glance| (of.mode, of.record_length, of.element, of.is_known);
+        let same = |of: &Glance| (of.mode, of.record_length, of.element, of.is_known, of.is_rounded);
         same(self) == same(other) && is_near
     }
 }
@@ -196,8 +197,14 @@ mod tests {
     use super::*;
 
     const LIKENESS: Likeness = Likeness { same: [1, 8, 3, 0], near: [4.0, 1.0, 2.0, 3.0] };
-    const GLANCE: Glance =
-        Glance { mode: Mode::Balanced, record_length: 8, element: Element::U64, is_known: false, log_collisions: 1.0 };
+    const GLANCE: Glance = Glance {
+        mode: Mode::Balanced,
+        record_length: 8,
+        element: Element::U64,
+        is_known: false,
+        is_rounded: false,
+        log_collisions: 1.0,
+    };
     const GOAL: Goal = Goal { mode: Mode::Balanced, conditions: Conditions { bytes_per_second: 500e6, cores: 1.0 } };
     const PLAIN: usize = 3;
     const SHUFFLED: usize = 6;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use catalog::{Names, Purpose};
-use format::{Block, Fingerprint, Run, SegmentEntry};
+use format::{Block, EntryKind, Fingerprint, FloatType, Page, Root, Run, SegmentEntry};
 use random::Random;
 use repository::{BATCH_BYTES, BatchThreads, Lease, Packed, Packer, Repository, verify};
 use store::{Answer, ClaimOwner, SegmentStore, StoredBlock};
@@ -79,6 +79,34 @@ fn a_dropped_packer_keeps_no_claims(batches: usize) {
     assert!(begun.elapsed() < Duration::from_secs(2), "it waited for claims for {:?}", begun.elapsed());
     commit_packed(&process, packed);
     assert!(content(&process, "0") == bytes);
+}
+
+/// Lengths of the segments of one file of so many bytes.
+fn segment_lengths(rounded: Option<FloatType>, bytes: &[u8]) -> Vec<u32> {
+    let process = World::new().process();
+    let mut packer = Packer::new(&process, ClaimOwner(1)).with_rounded(rounded);
+    packer.begin();
+    bytes.chunks(24_000).for_each(|piece| packer.data(piece).unwrap());
+    packer.end(()).unwrap();
+    packer.flush().unwrap();
+    let built = packer.take_finished().pop().unwrap().built;
+    let Root::Inline(page) = &built.root else { panic!("{:?}", built.root) };
+    let runs = Page::decode(page).unwrap().entries.into_iter().filter_map(|entry| match entry.kind {
+        EntryKind::Data { run, .. } => Some(run),
+        _ => None,
+    });
+    let segments = runs.flat_map(|run| process.store().entries(run).unwrap());
+    segments.map(|segment| segment.bytes).collect()
+}
+
+#[test]
+fn no_segment_ends_within_a_rounded_value() {
+    let bytes = Random::new(5).bytes(240_000);
+    let are_whole = |lengths: &[u32]| lengths.iter().all(|length| length.is_multiple_of(8));
+    let lengths = segment_lengths(Some(FloatType::F64Be), &bytes);
+    assert!(lengths.len() > 10 && are_whole(&lengths), "{lengths:?}");
+    assert_eq!(lengths.iter().sum::<u32>() as usize, bytes.len());
+    assert!(!are_whole(&segment_lengths(None, &bytes)));
 }
 
 /// A store that answers the first question only when so many others were asked.
