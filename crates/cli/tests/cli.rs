@@ -46,6 +46,7 @@ mod cli {
     mod replacing;
     mod restoring;
     mod rewritten;
+    mod rounding;
     mod runner;
     mod secret;
     mod sessions;

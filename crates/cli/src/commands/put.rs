@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use format::{CodecChoice, MAX_TAGS, Mode};
+use format::{CodecChoice, ErrorBound, FloatType, MAX_TAGS, Mode, Rounding};
 use repository::{Access, DedupMode, Repository};
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ use crate::opening::open_store;
 use crate::output::Output;
 use crate::put::{
     CommitOptions, Exclusions, Options, SnapshotOptions, Source, Stored, Summary, measure_conditions, plan, put,
-    put_stream,
+    put_stream, shown_rounding,
 };
 use crate::rate_limits::RateLimits;
 use crate::signals::Interruption;
@@ -39,7 +39,10 @@ use crate::{shown, streams};
                         versions only --replace drops.\n\n\
                         Where a directory is put, a snapshot of the sources is recorded (`thalweg snapshots`), and what has \
                         gone from the source since the one before leaves the place; `get --snapshot` fetches it.\n\n\
+                        With --error-bound files of floats are rounded before they are stored, and `stat` says so: what `get` gives back \
+                        differs from the source by no more than the bound.\n\n\
                         Example: thalweg put results/ notes.txt /scratch/st::run1/\n\
+                        Example: thalweg put --type f32 --error-bound relative:1e-3 temperature.raw /scratch/st::run1/\n\
                         Example: thalweg put --exclude-file .gitignore --exclude-caches -x . /scratch/st::project"
 )]
 pub struct Arguments {
@@ -61,6 +64,16 @@ pub struct Arguments {
     /// (default: as the store says)
     #[arg(long, value_name = "MODE")]
     mode: Option<Mode>,
+    /// Round the values, all of --type, so that none changes by more: absolute:E (in the values' unit), relative:E (a share of each
+    /// value) or range:E (a share of the greatest less the least one of the file)
+    #[arg(long, value_name = "BOUND", requires = "float")]
+    error_bound: Option<ErrorBound>,
+    /// What the files consist of, from their first byte to their last: f32, f64, f32be or f64be (big-endian)
+    #[arg(long = "type", id = "float", value_name = "TYPE", requires = "error_bound")]
+    float: Option<FloatType>,
+    /// Of --error-bound: leave values of this number, which stands for missing ones, as they are, and out of the range
+    #[arg(long, value_name = "NUMBER", requires = "error_bound", allow_negative_numbers = true)]
+    missing_value: Option<f64>,
     /// Where a name was a file or directory and is something else now, drop what the store has of it, with all versions
     #[arg(long)]
     replace: bool,
@@ -124,6 +137,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     arguments.rates.apply(&to.store)?;
     let sources = plan(sources, &to)?;
     check_snapshot_options(&arguments, &sources)?;
+    check_rounding(&arguments, &sources)?;
     let exclusions = exclusions(&arguments)?;
     if arguments.dry_run && sources.iter().any(|source| source.from.as_os_str() == "-") {
         misuse!("--dry-run compares files by their times, and standard input has none");
@@ -146,6 +160,36 @@ fn check_snapshot_options(arguments: &Arguments, sources: &[Source]) -> anyhow::
     }
     if arguments.tag.len() > MAX_TAGS {
         misuse!("a snapshot has at most {MAX_TAGS} tags");
+    }
+    Ok(())
+}
+
+impl Arguments {
+    fn rounding(&self) -> Option<Rounding> {
+        let (float, bound) = self.float.zip(self.error_bound)?;
+        Some(Rounding { float, bound, missing: self.missing_value })
+    }
+}
+
+/// Refuses to round what is not a file of values.
+fn check_rounding(arguments: &Arguments, sources: &[Source]) -> anyhow::Result<()> {
+    let Some(rounding) = arguments.rounding() else { return Ok(()) };
+    for source in sources {
+        let from = shown::local(&source.from);
+        if source.from.as_os_str() == "-" {
+            if let ErrorBound::Range(_) = rounding.bound {
+                misuse!("range:E reads a file twice, and standard input is read once; give absolute:E or relative:E");
+            }
+            continue;
+        }
+        let Ok(found) = source.from.symlink_metadata() else { continue };
+        let what = match found.file_type() {
+            kind if kind.is_file() => continue,
+            kind if kind.is_dir() => "a directory",
+            kind if kind.is_symlink() => "a symbolic link",
+            _ => "no regular file",
+        };
+        misuse!("{from} is {what}, and --error-bound is for files of values of one type; name the files");
     }
     Ok(())
 }
@@ -288,7 +332,7 @@ fn run(
                 repository,
                 std::io::stdin().lock(),
                 source,
-                (commits, arguments.dedup.into()),
+                (commits, arguments.dedup.into(), arguments.rounding()),
                 stored,
                 output,
             );
@@ -299,6 +343,7 @@ fn run(
         commits,
         force: arguments.force,
         dedup: arguments.dedup.into(),
+        rounding: arguments.rounding(),
         workers,
         avoid: own_directories(repository, &to.store),
         exclusions: exclusions.clone(),
@@ -361,6 +406,16 @@ fn fields(summary: &Summary, arguments: &Arguments) -> Value {
         "incomplete": named(&summary.incomplete),
         "changing": summary.changing.iter().map(|path| with_reason(path, None)).collect::<Vec<_>>(),
     });
+    if let Some(rounding) = arguments.rounding() {
+        fields["rounding"] = json!({
+            "type": rounding.float.to_string(),
+            "error_bound": rounding.bound.to_string(),
+            "missing_value": rounding.missing,
+            "files": summary.rounded_files,
+            "altered_values": summary.rounded.altered,
+            "largest_error": summary.rounded.largest_error,
+        });
+    }
     if arguments.verbose {
         fields["names"] = summary.names.clone().into();
     }
@@ -398,6 +453,9 @@ fn line(summary: &Summary, dry_run: bool) -> String {
         if number > 0 {
             line += &format!(", {number} {what}");
         }
+    }
+    if summary.rounded_files > 0 {
+        line += &format!("; rounded: {}", shown_rounding(&summary.rounded));
     }
     if let Some(snapshot) = &summary.snapshot {
         line += &format!("; snapshot {snapshot}");

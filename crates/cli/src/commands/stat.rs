@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use anyhow::bail;
 use catalog::{FileEntry, PathSession, Version};
-use format::FileKind;
+use format::{FileKind, rounding_note};
 use repository::{Access, FileStatistics, Repository, file_statistics};
 use serde_json::{Map, Value, json};
 
@@ -66,6 +66,8 @@ fn fields(location: &Location, seen: &Seen) -> Map<String, Value> {
     if let Some(entry) = &seen.entry {
         let names = entry.attributes.extended.iter().map(|(name, _)| String::from_utf8_lossy(name));
         fields.insert("extended".into(), names.collect());
+        let note = rounding_note(&entry.attributes.extended).map(String::from_utf8_lossy);
+        fields.insert("rounded".into(), note.into());
     }
     if let Some(statistics) = &seen.statistics {
         fields.insert("versions".into(), seen.versions.iter().map(version_fields).collect());
@@ -130,6 +132,9 @@ fn entry_lines(entry: &FileEntry) -> Vec<String> {
     ];
     if attributes.kind == FileKind::Symlink {
         lines.push(format!("   target  {}", shown::escaped(&attributes.target)));
+    }
+    if let Some(note) = rounding_note(&attributes.extended) {
+        lines.push(format!("  rounded  {}", shown::escaped(note)));
     }
     if !attributes.extended.is_empty() {
         let names: Vec<_> = attributes.extended.iter().map(|(name, _)| shown::escaped(name)).collect();

@@ -11,9 +11,11 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use format::{Attributes, Change, ContainerId, FileKind, FileTime, StorePath, VersionRecord};
 use repository::{DraftEntry, Packed, Repository, linked_name};
+use segment::Rounded;
 use serde_json::Value;
 
 use super::outcome::{Outcome, Ready};
+use super::rounding::{self, FileRounding};
 use super::snapshot::SnapshotNames;
 use crate::clock::now_ns;
 use crate::commands::COMMITTER;
@@ -42,6 +44,9 @@ pub struct Summary {
     /// Of those, the bytes read of files whose content was as before.
     pub compared_bytes: u64,
     pub unchanged_bytes: u64,
+    /// Files that were rounded, and what that came to.
+    pub rounded_files: u64,
+    pub rounded: Rounded,
     pub commits: u64,
     /// Names that the user had passed over.
     pub excluded: u64,
@@ -112,6 +117,14 @@ struct Listed {
     path: StorePath,
     /// Of a file.
     bytes: Option<u64>,
+    rounded: Option<Rounded>,
+}
+
+impl Listed {
+    /// Of a name whose content is not stored by this run.
+    fn plain(state: &'static str, path: StorePath) -> Self {
+        Listed { state, path, bytes: None, rounded: None }
+    }
 }
 
 #[derive(Default)]
@@ -214,14 +227,19 @@ impl<'a> Commits<'a> {
         mut self,
         path: StorePath,
         attributes: Attributes,
-        packed: Packed<()>,
+        (packed, rounding): (Packed<()>, Option<FileRounding>),
         is_new: bool,
     ) -> anyhow::Result<Summary> {
         let bytes = packed.built.length;
         let version = VersionRecord { root: packed.built.root, size: bytes, content: packed.content };
+        let mut attributes = attributes;
+        if let Some(rounding) = &rounding {
+            rounding.note_in(&mut attributes.extended);
+        }
         let change = Change::Write { path, attributes, version, base: None };
         let references = packed.built.references;
-        self.take(Ready { change, replaces: false, is_new, known: None, references, bytes });
+        let rounded = rounding.map(|rounding| rounding.met);
+        self.take(Ready { change, replaces: false, is_new, known: None, references, bytes, rounded });
         self.commit()?;
         Ok(self.summary)
     }
@@ -237,14 +255,14 @@ impl<'a> Commits<'a> {
                 if let Some(snapshot) = &mut self.snapshot {
                     snapshot.unchanged(&path, known);
                 }
-                self.list("unchanged", path, None)?;
+                self.list(Listed::plain("unchanged", path))?;
                 self.summary.unchanged += 1;
                 self.summary.unchanged_bytes += bytes;
                 self.summary.read_bytes += read_bytes;
                 self.summary.compared_bytes += read_bytes;
             }
             Outcome::Excluded { path } => {
-                self.list("excluded", path, None)?;
+                self.list(Listed::plain("excluded", path))?;
                 self.summary.excluded += 1;
             }
             Outcome::Dropped { path, what } => {
@@ -293,10 +311,15 @@ impl<'a> Commits<'a> {
         if ready.known.is_some() {
             self.summary.compared_bytes += ready.bytes;
         }
+        if let Some(rounded) = ready.rounded {
+            self.summary.rounded_files += 1;
+            self.summary.rounded.add(rounded);
+        }
         let batch = &mut self.batch;
         if self.options.verbose {
             let bytes = matches!(ready.change, Change::Write { .. }).then_some(ready.bytes);
-            batch.listed.push(Listed { state: state(ready.is_new), path: ready.change.path().clone(), bytes });
+            let (path, rounded) = (ready.change.path().clone(), ready.rounded);
+            batch.listed.push(Listed { state: state(ready.is_new), path, bytes, rounded });
         }
         if let Some(snapshot) = &mut self.snapshot {
             batch.unnumbered.extend(snapshot.change(&ready.change, ready.known.as_deref()));
@@ -319,7 +342,7 @@ impl<'a> Commits<'a> {
         }
         if self.options.verbose {
             self.batch.begun.get_or_insert_with(Instant::now);
-            self.batch.listed.push(Listed { state: state(is_new), path, bytes: Some(bytes) });
+            self.batch.listed.push(Listed { state: state(is_new), path, bytes: Some(bytes), rounded: None });
         }
     }
 
@@ -327,11 +350,12 @@ impl<'a> Commits<'a> {
     fn list_removed(&mut self, path: &StorePath) -> anyhow::Result<()> {
         match self.options.dry_run && !self.options.verbose {
             true => self.output.line(format_args!("would remove {}", shown::path(path))),
-            false => self.list("removed", path.clone(), None),
+            false => self.list(Listed::plain("removed", path.clone())),
         }
     }
 
-    fn list(&mut self, state: &'static str, path: StorePath, bytes: Option<u64>) -> anyhow::Result<()> {
+    fn list(&mut self, listed: Listed) -> anyhow::Result<()> {
+        let Listed { state, path, bytes, rounded } = listed;
         if !self.options.verbose {
             return Ok(());
         }
@@ -339,11 +363,16 @@ impl<'a> Commits<'a> {
             let mut fields = shown::path_fields(path.as_bytes());
             fields.insert("state".into(), state.into());
             fields.insert("bytes".into(), bytes.into());
+            if let Some(rounded) = rounded {
+                fields.insert("altered_values".into(), rounded.altered.into());
+                fields.insert("largest_error".into(), rounded.largest_error.into());
+            }
             self.summary.names.push(Value::Object(fields));
             return Ok(());
         }
         let size = bytes.map_or(String::new(), |bytes| format!(" ({})", shown::size(bytes)));
-        self.output.line(format_args!("{state:<9} {}{size}", shown::path(&path)))
+        let rounded = rounded.map_or(String::new(), |rounded| format!(", {}", rounding::shown(&rounded)));
+        self.output.line(format_args!("{state:<9} {}{size}{rounded}", shown::path(&path)))
     }
 
     /// Links come last, when all they may point to is there or in the last batch.
@@ -379,7 +408,7 @@ impl<'a> Commits<'a> {
         if !self.options.dry_run && !batch.changes.is_empty() {
             self.store(batch)?;
         }
-        listed.into_iter().try_for_each(|Listed { state, path, bytes }| self.list(state, path, bytes))
+        listed.into_iter().try_for_each(|listed| self.list(listed))
     }
 
     fn store(&mut self, mut batch: Batch) -> anyhow::Result<()> {

@@ -7,6 +7,7 @@ use rustix::fs::{SeekFrom, Stat};
 use rustix::io::Errno;
 
 use super::queue::WorkerSlot;
+use super::rounding::FileRounding;
 use crate::progress::Progress;
 use crate::signals::Interruption;
 
@@ -34,19 +35,20 @@ impl From<repository::Error> for FailureSide {
 }
 
 /// Hands the file over up to the size `stat` gave; returns how many bytes there were. A file whose blocks do not
-/// add up to its size is asked for its holes.
+/// add up to its size is asked for its holes, unless it is rounded: a hole may begin within a value.
 pub fn pack<T>(
     file: BorrowedFd,
     stat: &Stat,
     packer: &mut Packer<T>,
-    buffer: &mut [u8],
+    (buffer, rounding): (&mut [u8], Option<&mut FileRounding>),
     slot: &WorkerSlot,
     progress: &Progress,
     interruption: &Interruption,
 ) -> Result<u64, FailureSide> {
     let size = stat.st_size as u64;
-    let mut copy = Copy { file, packer, buffer, slot, progress, interruption };
-    if (stat.st_blocks as u64).saturating_mul(512) >= size {
+    let is_rounded = rounding.is_some();
+    let mut copy = Copy { file, packer, buffer, rounding, slot, progress, interruption };
+    if is_rounded || (stat.st_blocks as u64).saturating_mul(512) >= size {
         // Some file systems give no size for files that they make up as they are read: such a file is read to its end.
         return copy.stretch(0, if size == 0 { u64::MAX } else { size });
     }
@@ -75,10 +77,25 @@ pub fn pack<T>(
     Ok(offset)
 }
 
+/// Fills the buffer from a place in the file; returns how many bytes there were, fewer at its end only.
+pub fn fill(file: BorrowedFd, buffer: &mut [u8], offset: u64) -> rustix::io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match rustix::io::pread(file, &mut buffer[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
 struct Copy<'a, 'b, T> {
     file: BorrowedFd<'a>,
     packer: &'a mut Packer<'b, T>,
     buffer: &'a mut [u8],
+    rounding: Option<&'a mut FileRounding>,
     slot: &'a WorkerSlot<'a>,
     progress: &'a Progress,
     interruption: &'a Interruption,
@@ -92,12 +109,13 @@ impl<T> Copy<'_, '_, T> {
                 return Err(FailureSide::Interrupted);
             }
             let most = (end - offset).min(self.buffer.len() as u64) as usize;
-            let count = match rustix::io::pread(self.file, &mut self.buffer[..most], offset) {
-                Ok(0) => break,
-                Ok(count) => count,
-                Err(Errno::INTR) => continue,
-                Err(error) => return Err(error.into()),
-            };
+            let count = fill(self.file, &mut self.buffer[..most], offset)?;
+            if count == 0 {
+                break;
+            }
+            if let Some(rounding) = &mut self.rounding {
+                rounding.round(&mut self.buffer[..count]);
+            }
             self.packer.store_beside(self.slot.is_another_idle());
             self.packer.data(&self.buffer[..count])?;
             self.progress.add(count as u64);

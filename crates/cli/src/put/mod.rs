@@ -12,16 +12,19 @@ mod observed;
 mod outcome;
 mod queue;
 mod replacing;
+mod rounding;
 mod snapshot;
 mod sources;
 mod walk;
 mod worker;
 
 use std::collections::HashSet;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 
+use anyhow::{Context, bail};
+use format::Rounding;
 use policy::pipelining::Pipelining;
 use repository::{BATCH_BYTES, BatchThreads, DedupMode, Packed, Packer, Repository};
 use store::ClaimOwner;
@@ -34,6 +37,8 @@ use self::links::Links;
 use self::queue::Queue;
 use self::replacing::Replacing;
 pub use self::replacing::versions_of;
+pub use self::rounding::shown as shown_rounding;
+use self::rounding::{FileRounding, not_whole};
 use self::snapshot::SnapshotNames;
 pub use self::snapshot::SnapshotOptions;
 pub use self::sources::{Source, plan};
@@ -51,6 +56,8 @@ pub struct Options {
     /// Read files again even when they are as they were.
     pub force: bool,
     pub dedup: DedupMode,
+    /// All sources are files of floats, and are rounded.
+    pub rounding: Option<Rounding>,
     /// Threads that read and reduce.
     pub workers: usize,
     /// Device and inode of directories not to descend into: the store itself.
@@ -97,6 +104,7 @@ pub fn put(
                 dry_run: options.commits.dry_run,
                 pipelining,
                 dedup: options.dedup,
+                rounding: options.rounding,
             };
             scope.spawn(move || Worker::new(scope, shared, slot, ClaimOwner(number), outcomes).run());
         }
@@ -130,16 +138,18 @@ pub fn put_stream(
     repository: &Repository,
     stream: impl Read,
     source: &Source,
-    (options, dedup): (CommitOptions, DedupMode),
+    (options, dedup, rounding): (CommitOptions, DedupMode, Option<Rounding>),
     stored: &Stored,
     output: &Output,
 ) -> anyhow::Result<Summary> {
     let progress = output.progress("put");
+    let mut rounding = rounding.map(FileRounding::of_stream);
     let packed = std::thread::scope(|scope| {
         let Pipelining { batches, batch_bytes } = pipelining(repository, 1);
         let threads = BatchThreads::start(scope, repository, ClaimOwner(1), batches, batch_bytes);
-        let packer = Packer::new(repository, ClaimOwner(1)).with_threads(threads).with_dedup(dedup);
-        pack_stream(packer, stream, &progress)
+        let float = rounding.as_ref().map(|rounding| rounding.request.float);
+        let packer = Packer::new(repository, ClaimOwner(1)).with_threads(threads).with_dedup(dedup).with_rounded(float);
+        pack_stream(packer, stream, rounding.as_mut(), &progress)
     })?;
     progress.finish();
     let target = source.target.clone();
@@ -147,26 +157,49 @@ pub fn put_stream(
     Commits::new(repository, vec![target.clone()], options, stored, output).stream(
         target,
         observed::of_stream(),
-        packed,
+        (packed, rounding),
         is_new,
     )
 }
 
-fn pack_stream(mut packer: Packer<()>, mut stream: impl Read, progress: &Progress) -> anyhow::Result<Packed<()>> {
+fn pack_stream(
+    mut packer: Packer<()>,
+    mut stream: impl Read,
+    mut rounding: Option<&mut FileRounding>,
+    progress: &Progress,
+) -> anyhow::Result<Packed<()>> {
     let mut buffer = vec![0; content::READ_BYTES];
     packer.store_beside(true);
     packer.begin();
     loop {
-        let count = match stream.read(&mut buffer) {
-            Ok(0) => break,
-            Ok(count) => count,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
-            Err(error) => return Err(anyhow::Error::new(error).context("standard input")),
-        };
+        let count = fill(&mut stream, &mut buffer).context("standard input")?;
+        if count == 0 {
+            break;
+        }
+        if let Some(rounding) = &mut rounding {
+            if let Some(why) = not_whole(&rounding.request, count as u64) {
+                bail!("standard input: the last {why} Nothing was put");
+            }
+            rounding.round(&mut buffer[..count]);
+        }
         packer.data(&buffer[..count])?;
         progress.add(count as u64);
     }
     packer.end(())?;
     packer.flush()?;
     Ok(packer.take_finished().pop().expect("one file was begun, ended and flushed"))
+}
+
+/// Fills the buffer; fewer bytes come at the stream's end only.
+fn fill(stream: &mut impl Read, buffer: &mut [u8]) -> std::io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match stream.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
 }

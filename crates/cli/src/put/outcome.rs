@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use catalog::FileEntry;
 use format::{Change, ContainerId, StorePath};
+use segment::Rounded;
 
 pub enum Outcome {
     /// To be committed.
@@ -57,11 +58,13 @@ pub struct Ready {
     pub references: BTreeSet<ContainerId>,
     /// Bytes read.
     pub bytes: u64,
+    /// What rounding the file came to, where it was asked for.
+    pub rounded: Option<Rounded>,
 }
 
 impl Ready {
     /// Makes a change without content.
     pub fn plain(change: Change, replaces: bool, is_new: bool) -> Self {
-        Ready { change, replaces, is_new, known: None, references: BTreeSet::new(), bytes: 0 }
+        Ready { change, replaces, is_new, known: None, references: BTreeSet::new(), bytes: 0, rounded: None }
     }
 }

@@ -9,11 +9,12 @@ use std::sync::mpsc::SyncSender;
 use std::thread::Scope;
 
 use catalog::FileEntry;
-use format::{Attributes, Change, FileKind, StorePath, VersionRecord};
+use format::{Attributes, Change, FileKind, Rounding, StorePath, VersionRecord, is_rounded_as};
 use policy::pipelining::Pipelining;
 use repository::{BatchThreads, DedupMode, KnownDamage, Packed, Packer, Repository};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
+use segment::Rounded;
 use store::ClaimOwner;
 
 use super::content::{self, FailureSide};
@@ -22,6 +23,7 @@ use super::observed;
 use super::outcome::{Known, Outcome, Ready};
 use super::queue::WorkerSlot;
 use super::replacing::{Replacement, Replacing, refused};
+use super::rounding::{FileRounding, not_whole};
 use super::walk::{Directory, Name, Unit};
 use crate::progress::Progress;
 use crate::shown;
@@ -58,6 +60,7 @@ pub struct Shared<'a> {
     pub dry_run: bool,
     pub pipelining: Pipelining,
     pub dedup: DedupMode,
+    pub rounding: Option<Rounding>,
 }
 
 /// The data that go with a file through the packer.
@@ -69,6 +72,7 @@ struct Tag {
     /// The file as the store has it.
     known: Option<Box<FileEntry>>,
     bytes: u64,
+    rounded: Option<Rounded>,
 }
 
 /// Files that are read again although unchanged.
@@ -105,7 +109,9 @@ impl<'a> Worker<'a> {
         let buffer = vec![0; content::READ_BYTES];
         let Pipelining { batches, batch_bytes } = shared.pipelining;
         let threads = BatchThreads::start(scope, shared.repository, claim_owner, batches, batch_bytes);
+        let float = shared.rounding.map(|rounding| rounding.float);
         let packer = Packer::new(shared.repository, claim_owner).with_threads(threads).with_dedup(shared.dedup);
+        let packer = packer.with_rounded(float);
         Worker { packer, slot, shared, outcomes, buffer, found: Vec::new(), unit_bytes: 0 }
     }
 
@@ -194,7 +200,11 @@ impl<'a> Worker<'a> {
             false => Some(false),
         };
         let Some(replaces) = replaces else { return Ok(()) };
-        let is_same = |known: &FileEntry| observed::is_as_put(&stat, known) && !self.reads_again(known);
+        let is_same = |known: &FileEntry| {
+            let rounding = self.shared.rounding.as_ref();
+            let is_rounded_so = is_symlink || is_rounded_as(&known.attributes.extended, rounding);
+            observed::is_as_put(&stat, known) && is_rounded_so && !self.reads_again(known)
+        };
         let is_unchanged = name.known.as_ref().is_some_and(is_same);
         if self.is_another_name(directory, &stat, name, replaces, is_unchanged)? {
             return Ok(());
@@ -329,7 +339,10 @@ impl<'a> Worker<'a> {
                 // Other damage in it, known or never read, would answer for the same content otherwise.
                 self.shared.repository.record_damage(&head.record)?;
             }
-            let bytes = self.read(&file, &before)?;
+            if let Some(why) = self.not_whole(before.st_size as u64) {
+                return self.leave(directory, name, why);
+            }
+            let (bytes, rounding) = self.read(&file, &before)?;
             let after = rustix::fs::fstat(&file)?;
             // Files that the file system makes up as they are read have size 0.
             let is_whole = bytes == before.st_size as u64 || before.st_size == 0;
@@ -341,35 +354,55 @@ impl<'a> Worker<'a> {
             if !is_stable {
                 self.found.push(Outcome::Changing { path: path(directory, name) });
             }
-            return self.end(directory, name, &file, &before, bytes, replaces);
+            if let Some(why) = self.not_whole(bytes) {
+                self.packer.abandon()?;
+                return self.leave(directory, name, why);
+            }
+            return self.end(directory, name, (&file, &before), (bytes, rounding), replaces);
         }
         unreachable!("the last attempt returns")
     }
 
-    /// Begins a file in the packer and gives it all bytes; nothing is left of it there on failure.
-    fn read(&mut self, file: &OwnedFd, stat: &Stat) -> Result<u64, FailureSide> {
+    fn not_whole(&self, bytes: u64) -> Option<String> {
+        self.shared.rounding.and_then(|request| not_whole(&request, bytes))
+    }
+
+    fn leave(&mut self, directory: &Directory, name: &Name, why: String) -> Result<(), FailureSide> {
+        let (path, target) = (path(directory, name), Some(name.target.clone()));
+        self.found.push(Outcome::Left { path, target, why });
+        Ok(())
+    }
+
+    /// Begins a file in the packer and gives it all bytes, rounded where that is asked for; nothing is left of it there on
+    /// failure.
+    fn read(&mut self, file: &OwnedFd, stat: &Stat) -> Result<(u64, Option<FileRounding>), FailureSide> {
+        let Shared { progress, interruption, rounding, .. } = self.shared;
+        let begin = |request| FileRounding::of_file(request, file.as_fd(), stat.st_size as u64, &mut self.buffer);
+        let mut rounding = rounding.map(begin).transpose()?;
         self.packer.begin();
-        let Shared { progress, interruption, .. } = self.shared;
         let (packer, buffer, slot) = (&mut self.packer, &mut self.buffer, &self.slot);
-        let read = content::pack(file.as_fd(), stat, packer, buffer, slot, progress, interruption);
+        let through = (&mut buffer[..], rounding.as_mut());
+        let read = content::pack(file.as_fd(), stat, packer, through, slot, progress, interruption);
         match &read {
             Ok(bytes) => self.unit_bytes += bytes,
             Err(FailureSide::Source(_) | FailureSide::Interrupted) => self.packer.abandon()?,
             Err(FailureSide::Store(_)) => {}
         }
-        read
+        Ok((read?, rounding))
     }
 
     fn end(
         &mut self,
         directory: &Directory,
         name: &Name,
-        file: &OwnedFd,
-        stat: &Stat,
-        bytes: u64,
+        (file, stat): (&OwnedFd, &Stat),
+        (bytes, rounding): (u64, Option<FileRounding>),
         replaces: bool,
     ) -> Result<(), FailureSide> {
-        let extended = self.extended(observed::extended_of(file), path(directory, name));
+        let mut extended = self.extended(observed::extended_of(file), path(directory, name));
+        if let Some(rounding) = &rounding {
+            rounding.note_in(&mut extended);
+        }
         let tag = Tag {
             target: name.target.clone(),
             attributes: observed::attributes(stat, FileKind::Regular, extended),
@@ -377,6 +410,7 @@ impl<'a> Worker<'a> {
             is_new: name.known.is_none(),
             known: name.known.clone().map(Box::new),
             bytes,
+            rounded: rounding.map(|rounding| rounding.met),
         };
         Ok(self.packer.end(tag)?)
     }
@@ -421,7 +455,7 @@ fn replaces(stat: &Stat, name: &Name) -> bool {
 /// none.
 fn outcome_of(packed: Packed<Tag>) -> Outcome {
     let Packed { tag, built, content } = packed;
-    let Tag { target, attributes, replaces, is_new, known, bytes } = tag;
+    let Tag { target, attributes, replaces, is_new, known, bytes, rounded } = tag;
     let is_same = |known: &FileEntry| {
         known.head.as_ref().is_some_and(|head| head.record.root == built.root && head.record.size == built.length)
     };
@@ -432,10 +466,10 @@ fn outcome_of(packed: Packed<Tag>) -> Outcome {
     }
     if known.as_ref().is_some_and(|known| observed::look_alike(&known.attributes, &attributes)) {
         let change = Change::Attributes { path: target, attributes };
-        let ready = Ready { change, replaces, is_new, known, references: BTreeSet::new(), bytes };
+        let ready = Ready { change, replaces, is_new, known, references: BTreeSet::new(), bytes, rounded };
         return Outcome::Change(Box::new(ready));
     }
     let version = VersionRecord { root: built.root, size: built.length, content };
     let change = Change::Write { path: target, attributes, version, base: None };
-    Outcome::Change(Box::new(Ready { change, replaces, is_new, known, references: built.references, bytes }))
+    Outcome::Change(Box::new(Ready { change, replaces, is_new, known, references: built.references, bytes, rounded }))
 }
