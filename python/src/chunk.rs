@@ -6,15 +6,20 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::error::{numbered, of_path};
+use crate::rounding::chunk_rounder;
 
-/// `element` is a type as docs/format.md lists them, such as f64.
+/// `element` is a type as docs/format.md lists them, such as f64. With an error bound, absolute or relative, it is one of floats, which
+/// are rounded first.
 #[pyfunction]
+#[pyo3(signature = (raw, element, record_length, codec, error_bound=None, missing_value=None))]
 pub fn encode_chunk<'py>(
     py: Python<'py>,
     raw: &[u8],
     element: &str,
     record_length: u32,
     codec: &str,
+    error_bound: Option<&str>,
+    missing_value: Option<f64>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let (choice, element) = (choice(codec)?, element_id(element)?);
     if raw.len() > segment::MAX_BLOCK_BYTES {
@@ -22,7 +27,12 @@ pub fn encode_chunk<'py>(
         let why = format!("a chunk of {bytes} bytes is longer than {limit}: make the array's chunks smaller");
         return Err(PyValueError::new_err(why));
     }
-    Ok(PyBytes::new(py, &py.detach(|| segment::encode_chunk(raw, element, record_length, choice))))
+    let rounder = error_bound.map(|bound| chunk_rounder(element, bound, missing_value)).transpose()?;
+    let encoded = py.detach(|| match rounder {
+        Some(rounder) => segment::encode_rounded_chunk(raw, &rounder, (element, record_length), choice),
+        None => segment::encode_chunk(raw, element, record_length, choice),
+    });
+    Ok(PyBytes::new(py, &encoded))
 }
 
 /// An error where there are more than `max_bytes`.
@@ -42,7 +52,8 @@ fn choice(codec: &str) -> PyResult<CodecChoice> {
     codec.parse().map_err(of_path)
 }
 
-fn element_id(name: &str) -> PyResult<ElementId> {
+/// Returns the type of elements with this name.
+pub fn element_id(name: &str) -> PyResult<ElementId> {
     let is_named = |element: &ElementId| format!("{element:?}").eq_ignore_ascii_case(name);
     let element = ElementId::ALL.into_iter().find(is_named);
     element.ok_or_else(|| PyValueError::new_err(format!("{name:?} is no element type: see docs/format.md, blocks")))

@@ -9,6 +9,7 @@ mod error;
 mod finalizer;
 mod plan;
 mod process;
+mod rounding;
 mod store;
 mod unwinding;
 mod writer;
@@ -30,6 +31,8 @@ mod _thalweg {
     use crate::finalizer::Finalizer;
     #[pymodule_export]
     use crate::plan::{EvictOrder, FetchOrder, Plan, RecallOrder, RunOrder};
+    #[pymodule_export]
+    use crate::rounding::{parse_error_bound, round_values};
     #[pymodule_export]
     use crate::store::{EpochPin, Store, check_mode, create};
     #[pymodule_export]

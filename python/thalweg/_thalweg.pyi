@@ -17,8 +17,22 @@ def check_mode(word: str) -> None:
 MAX_CHUNK_BYTES: int
 """Raw bytes of a chunk at most."""
 
-def encode_chunk(raw: bytes, element: str, record_length: int, codec: str) -> bytes:
-    """Encodes a chunk of an array; `element` is a type as docs/format.md lists them, such as f64."""
+def encode_chunk(
+    raw: bytes,
+    element: str,
+    record_length: int,
+    codec: str,
+    error_bound: str | None = None,
+    missing_value: float | None = None,
+) -> bytes:
+    """Encodes a chunk of an array; `element` is a type as docs/format.md lists them, such as f64. With an error bound, floats
+    are rounded first."""
+
+def round_values(raw: bytes, element: str, error_bound: str, missing_value: float | None = None) -> tuple[bytes, str]:
+    """The values rounded within the bound, and a note that names it and the largest error; TypeError where they are no floats."""
+
+def parse_error_bound(error_bound: str) -> tuple[str, float]:
+    """The bound's kind (`absolute`, `relative`, `range`) and number; raises ValueError where it is none."""
 
 def decode_chunk(chunk: bytes, max_bytes: int) -> bytes:
     """Raises OSError where the chunk is damaged, or has more raw bytes than that."""

@@ -5,12 +5,12 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
 from numcodecs.abc import Codec
 from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray, ndarray_copy
 
-from thalweg import elements
+from thalweg import elements, rounding
 from thalweg._thalweg import MAX_CHUNK_BYTES, check_codec, decode_chunk, encode_chunk
 
 
@@ -21,18 +21,31 @@ class Thalweg(Codec):  # type: ignore[misc]
     ----------
     codec
         `auto`, or one that `thalweg init --codec` takes, such as `zstd:9`.
+    error_bound
+        `absolute:E` or `relative:E`: little-endian floats of 32 or 64 bits are rounded, and none changes by more.
+    missing_value
+        With a bound: a number that stands for missing ones, and stays.
     """
 
     codec_id = "thalweg"
 
-    def __init__(self, codec: str = "auto") -> None:
+    def __init__(
+        self, codec: str = "auto", error_bound: Optional[str] = None, missing_value: Optional[float] = None
+    ) -> None:
         check_codec(codec)
+        rounding.check_chunk_bound(error_bound)
         self.codec = codec
+        self.error_bound = error_bound
+        self.missing_value = missing_value
+
+    def get_config(self) -> dict[str, Any]:
+        """What others need to make the codec: packages from before bounds know nothing of them."""
+        return {name: value for name, value in super().get_config().items() if value is not None}
 
     def encode(self, buf: Any) -> bytes:
         element, record_length = elements.of_dtype(ensure_ndarray(buf).dtype)
         raw = ensure_contiguous_ndarray(buf, max_buffer_size=MAX_CHUNK_BYTES)
-        return encode_chunk(raw.tobytes(), element, record_length, self.codec)
+        return encode_chunk(raw.tobytes(), element, record_length, self.codec, self.error_bound, self.missing_value)
 
     def decode(self, buf: Any, out: Any = None) -> Any:
         expected = None if out is None else ensure_contiguous_ndarray(out).nbytes

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Optional
 
 from zarr.abc.codec import BytesBytesCodec
 from zarr.core.common import parse_named_configuration
 
-from thalweg import elements
+from thalweg import elements, rounding
 from thalweg._thalweg import MAX_CHUNK_BYTES, check_codec, decode_chunk, encode_chunk
 
 if TYPE_CHECKING:
@@ -30,17 +30,24 @@ class ThalwegCodec(BytesBytesCodec):
     ----------
     codec
         `auto`, or one that `thalweg init --codec` takes, such as `zstd:9`.
+    error_bound
+        `absolute:E` or `relative:E`: little-endian floats of 32 or 64 bits are rounded, and none changes by more.
+    missing_value
+        With a bound: a number that stands for missing ones, and stays.
     """
 
     is_fixed_size = False
 
     codec: str = "auto"
+    error_bound: Optional[str] = None
+    missing_value: Optional[float] = None
     # What the array is made of: not in its metadata, which say it already.
     element: str = field(default="u8", init=True, repr=False, compare=False)
     record_length: int = field(default=0, init=True, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_codec(self.codec)
+        rounding.check_chunk_bound(self.error_bound)
 
     @classmethod
     def from_dict(cls, data: dict[str, JSON]) -> Self:
@@ -48,14 +55,26 @@ class ThalwegCodec(BytesBytesCodec):
         return cls(**(configuration or {}))  # type: ignore[arg-type]
 
     def to_dict(self) -> dict[str, JSON]:
-        return {"name": "thalweg", "configuration": {"codec": self.codec}}
+        configuration: dict[str, JSON] = {"codec": self.codec}
+        if self.error_bound is not None:
+            configuration["error_bound"] = self.error_bound
+            if self.missing_value is not None:
+                configuration["missing_value"] = self.missing_value
+        return {"name": "thalweg", "configuration": configuration}
 
     def evolve_from_array_spec(self, array_spec: ArraySpec) -> Self:
         element, record_length = elements.of_dtype(array_spec.dtype.to_native_dtype())
         return replace(self, element=element, record_length=record_length)
 
     def _encode_sync(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:
-        encoded = encode_chunk(chunk_bytes.to_bytes(), self.element, self.record_length, self.codec)
+        encoded = encode_chunk(
+            chunk_bytes.to_bytes(),
+            self.element,
+            self.record_length,
+            self.codec,
+            self.error_bound,
+            self.missing_value,
+        )
         return chunk_spec.prototype.buffer.from_bytes(encoded)
 
     def _decode_sync(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:

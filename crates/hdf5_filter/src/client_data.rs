@@ -2,21 +2,26 @@
 //!
 //! Users give the first one or two; the rest is made when a dataset is, and replaced when it is copied to another.
 
-use format::{CodecChoice, ElementId};
+use format::{CodecChoice, ElementId, ErrorBound, FloatType, Rounding};
+use segment::Rounder;
 
-/// Values that a dataset has.
-pub const COUNT: usize = 5;
+/// Values that a dataset has at most: five, and five more where there is a bound on the error of its numbers.
+pub const MAX_COUNT: usize = 10;
 
 /// Names of what a number means, as [`CodecChoice`] reads them: ways to choose from 0 on, codecs from 16 on.
 const MODES: [&str; 4] = ["auto", "auto:performance", "auto:archival", "auto:energy"];
 const CODECS: [&str; 7] = ["none", "lz4", "lz4:fast", "lz4hc", "zstd", "zlib", "xz"];
 const FIRST_CODEC: u32 = 16;
 
+/// Kinds of bounds; 0 is none.
+const ABSOLUTE: u32 = 1;
+const RELATIVE: u32 = 2;
+
 /// The level that is none: a codec takes its own.
 const NO_LEVEL: u32 = i32::MAX as u32;
 
 /// The data of a dataset, as far as they are known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClientData {
     choice: u32,
     level: u32,
@@ -24,6 +29,10 @@ pub struct ClientData {
     pub record_length: u32,
     /// 0 where it is unknown.
     pub chunk_bytes: u32,
+    bound_kind: u32,
+    bound: f64,
+    /// The value that stands for missing ones.
+    missing: Option<f64>,
 }
 
 impl ClientData {
@@ -36,6 +45,9 @@ impl ClientData {
             element: ElementId::from_byte(value(2, 0) as u8).unwrap_or(ElementId::U8),
             record_length: value(3, 0),
             chunk_bytes: value(4, 0),
+            bound_kind: value(5, 0),
+            bound: double([value(6, 0), value(7, 0)]),
+            missing: values.get(8..MAX_COUNT).map(|words| double([words[0], words[1]])).filter(|value| !value.is_nan()),
         }
     }
 
@@ -44,8 +56,43 @@ impl ClientData {
         ClientData { element, record_length, chunk_bytes, ..self }
     }
 
-    pub fn values(&self) -> [u32; COUNT] {
-        [self.choice, self.level, self.element as u32, self.record_length, self.chunk_bytes]
+    /// Returns the same, of a dataset where this value stands for missing ones.
+    pub fn with_missing(self, missing: Option<f64>) -> Self {
+        ClientData { missing: missing.or(self.missing), ..self }
+    }
+
+    pub fn is_bounded(&self) -> bool {
+        self.bound_kind != 0
+    }
+
+    pub fn values(&self) -> Vec<u32> {
+        let mut values = vec![self.choice, self.level, self.element as u32, self.record_length, self.chunk_bytes];
+        if self.is_bounded() {
+            values.push(self.bound_kind);
+            values.extend(words(self.bound));
+            values.extend(words(self.missing.unwrap_or(f64::NAN)));
+        }
+        values
+    }
+
+    /// Returns what rounds the numbers, where an error is allowed; an error where the bound is none, or they are no floats.
+    pub fn rounder(&self) -> Result<Option<Rounder>, String> {
+        if !self.is_bounded() {
+            return Ok(None);
+        }
+        let refused = |why: &str| format!("client data {:?}: {why}", self.values());
+        let Some(float) = FloatType::of_element(self.element) else {
+            return Err("an error bound is for little-endian floats of 32 or 64 bits, before any other filter: convert the data, or \
+                leave it out"
+                .to_owned());
+        };
+        let bound = match self.bound_kind {
+            ABSOLUTE => ErrorBound::Absolute(self.bound),
+            RELATIVE => ErrorBound::Relative(self.bound),
+            _ => return Err(refused("the kind of the error bound is neither 1 (absolute) nor 2 (relative)")),
+        };
+        let bound = bound.to_string().parse().map_err(|error: format::Error| refused(&error.to_string()))?;
+        Ok(Rounder::new(&Rounding { float, bound, missing: self.missing }))
     }
 
     /// Returns the codec that was asked for; an error where this program has no such one.
@@ -65,6 +112,16 @@ impl ClientData {
         };
         text.parse().map_err(|error: format::Error| refused(error.to_string()))
     }
+}
+
+/// Returns the double of which these are the lower and the higher half of its bits.
+fn double([low, high]: [u32; 2]) -> f64 {
+    f64::from_bits(u64::from(high) << 32 | u64::from(low))
+}
+
+fn words(double: f64) -> [u32; 2] {
+    let bits = double.to_bits();
+    [bits as u32, (bits >> 32) as u32]
 }
 
 #[cfg(test)]
@@ -110,5 +167,31 @@ mod tests {
         assert_eq!(ClientData::read(&data.values()), data);
         assert_eq!(codec(&data.values()).as_deref(), Ok("zstd:5"));
         assert_eq!(codec(&ClientData::read(&[]).values()).as_deref(), Ok("auto"));
+    }
+
+    fn bounded(kind: u32, bound: f64) -> ClientData {
+        let [low, high] = words(bound);
+        ClientData::read(&[0, NO_LEVEL, ElementId::F32 as u32, 0, 4096, kind, low, high])
+    }
+
+    #[test]
+    fn a_bound_is_kept_with_the_value_for_missing_ones() {
+        let data = bounded(RELATIVE, 1e-3).with_missing(Some(1e20));
+        assert_eq!(data.values().len(), MAX_COUNT);
+        assert_eq!(ClientData::read(&data.values()), data);
+        assert!(data.rounder().unwrap().is_some());
+        assert!(bounded(0, 1e-3).rounder().unwrap().is_none() && bounded(0, 1e-3).values().len() == 5);
+    }
+
+    #[test]
+    fn bounds_without_meaning_and_of_what_is_no_float_are_refused() {
+        for (kind, bound) in
+            [(3, 0.1), (u32::MAX, 0.1), (ABSOLUTE, 0.0), (ABSOLUTE, f64::NAN), (RELATIVE, 1.0), (RELATIVE, -0.1)]
+        {
+            let refused = bounded(kind, bound).rounder();
+            assert!(refused.is_err_and(|why| why.starts_with("client data [")), "{kind} {bound}");
+        }
+        let integers = bounded(ABSOLUTE, 0.1).of_dataset(ElementId::I32, 0, 4096);
+        assert!(integers.rounder().is_err_and(|why| why.contains("little-endian floats")));
     }
 }

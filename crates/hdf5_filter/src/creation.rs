@@ -6,14 +6,21 @@ use std::ptr::null_mut;
 use format::ElementId;
 
 use crate::FILTER;
-use crate::client_data::{COUNT, ClientData};
+use crate::client_data::{ClientData, MAX_COUNT};
 use crate::datatype;
 use crate::library::{Id, Library};
 
-/// Refuses a choice that this program does not have, and chunks that are too long.
+/// `H5D_FILL_VALUE_USER_DEFINED` of `H5Dpublic.h`.
+const DEFINED_BY_USER: c_int = 2;
+
+/// Refuses a choice that this program does not have, a bound on the error of what are no floats, and chunks that are too long.
 pub fn check(library: &Library, creation: Id, datatype: Id, space: Id) -> Result<(), String> {
     let Some((_, data)) = read(library, creation) else { return Ok(()) };
     data.codec()?;
+    if data.is_bounded() {
+        let (element, record_length) = known(library, creation, datatype);
+        data.of_dataset(element, record_length, 0).rounder()?;
+    }
     match chunk_bytes(library, datatype, space) {
         Some(bytes) if bytes > segment::MAX_BLOCK_BYTES as u64 => Err(too_long(bytes)),
         _ => Ok(()),
@@ -28,28 +35,54 @@ pub fn too_long(bytes: u64) -> String {
 pub fn describe(library: &Library, creation: Id, datatype: Id, space: Id) -> Result<(), String> {
     let Some((flags, data)) = read(library, creation) else { return Ok(()) };
     let Some(modify_filter) = library.modify_filter() else { return Ok(()) };
-    let complete = if is_first(library, creation) {
-        let (element, record_length) = datatype::describe(library, datatype).unwrap_or((ElementId::U8, 0));
-        let chunk_bytes = chunk_bytes(library, datatype, space).unwrap_or(0) as u32;
-        data.of_dataset(element, record_length, chunk_bytes)
-    } else {
-        data.of_dataset(ElementId::U8, 0, 0)
+    let (element, record_length) = known(library, creation, datatype);
+    let chunk_bytes = match is_first(library, creation) {
+        true => chunk_bytes(library, datatype, space).unwrap_or(0) as u32,
+        false => 0,
     };
+    let missing = if record_length == 0 { fill_value(library, creation, datatype, element) } else { None };
+    let values = data.of_dataset(element, record_length, chunk_bytes).with_missing(missing).values();
     // SAFETY: there are as many values as is said.
-    match unsafe { modify_filter(creation, FILTER, flags, COUNT, complete.values().as_ptr()) } {
+    match unsafe { modify_filter(creation, FILTER, flags, values.len(), values.as_ptr()) } {
         0.. => Ok(()),
         _ => Err("its client data cannot be set".to_owned()),
+    }
+}
+
+/// Returns what is known of the numbers that come to the filter.
+fn known(library: &Library, creation: Id, datatype: Id) -> (ElementId, u32) {
+    let described = if is_first(library, creation) { datatype::describe(library, datatype) } else { None };
+    described.unwrap_or((ElementId::U8, 0))
+}
+
+/// Returns the value that the user gave for what is not written, of a dataset of floats: it shows where a dataset grows, and
+/// programs compare it.
+fn fill_value(library: &Library, creation: Id, datatype: Id, element: ElementId) -> Option<f64> {
+    let (mut defined, mut bytes) = (0, [0u8; 8]);
+    // SAFETY: HDF5 passes ids that are valid while its call lasts; floats have at most eight bytes.
+    unsafe {
+        let is_float = matches!(element, ElementId::F32 | ElementId::F64);
+        if !is_float || library.fill_value_defined()?(creation, &mut defined) < 0 || defined != DEFINED_BY_USER {
+            return None;
+        }
+        if library.fill_value()?(creation, datatype, bytes.as_mut_ptr().cast()) < 0 {
+            return None;
+        }
+    }
+    match element {
+        ElementId::F32 => Some(f32::from_le_bytes(*bytes.first_chunk()?).into()),
+        _ => Some(f64::from_le_bytes(bytes)),
     }
 }
 
 /// Returns the filter's flags and client data.
 fn read(library: &Library, creation: Id) -> Option<(c_uint, ClientData)> {
     let get_filter = library.get_filter()?;
-    let (mut flags, mut values, mut count) = (0, [0; COUNT], COUNT);
+    let (mut flags, mut values, mut count) = (0, [0; MAX_COUNT], MAX_COUNT);
     // SAFETY: there is room for as many values as is said, and for no name.
     let status =
         unsafe { get_filter(creation, FILTER, &mut flags, &mut count, values.as_mut_ptr(), 0, null_mut(), null_mut()) };
-    (status >= 0).then(|| (flags, ClientData::read(&values[..count.min(COUNT)])))
+    (status >= 0).then(|| (flags, ClientData::read(&values[..count.min(MAX_COUNT)])))
 }
 
 fn is_first(library: &Library, creation: Id) -> bool {

@@ -34,6 +34,8 @@ macro_rules! functions {
 
 functions! {
     allocate_memory, c"H5allocate_memory", fn(usize, bool) -> *mut c_void;
+    fill_value, c"H5Pget_fill_value", fn(Id, Id, *mut c_void) -> c_int;
+    fill_value_defined, c"H5Pfill_value_defined", fn(Id, *mut c_int) -> c_int;
     free_memory, c"H5free_memory", fn(*mut c_void) -> c_int;
     get_filter, c"H5Pget_filter_by_id2",
         fn(Id, c_int, *mut c_uint, *mut usize, *mut c_uint, usize, *mut c_char, *mut c_uint) -> c_int;

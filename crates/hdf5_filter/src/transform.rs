@@ -20,7 +20,13 @@ fn encoded(data: &ClientData, raw: &[u8]) -> Result<Vec<u8>, String> {
     // Where HDF5 does not let the filter complete them (variable-length types), they are the user's; such a chunk could not be read.
     match data.chunk_bytes as usize {
         known if known != 0 && known != raw.len() => Err(of_another_length(raw.len(), known)),
-        _ => data.codec().map(|codec| segment::encode_chunk(raw, data.element, data.record_length, codec)),
+        _ => {
+            let (codec, of) = (data.codec()?, (data.element, data.record_length));
+            Ok(match data.rounder()? {
+                Some(rounder) => segment::encode_rounded_chunk(raw, &rounder, of, codec),
+                None => segment::encode_chunk(raw, of.0, of.1, codec),
+            })
+        }
     }
 }
 
@@ -62,6 +68,21 @@ mod tests {
         for values in [&VALUES[..], &[], &[16, 0, 0, 0, 0, 99]] {
             assert_eq!(transform(REVERSE, values, &chunk).as_deref(), Ok(&raw()[..]), "{values:?}");
         }
+    }
+
+    #[test]
+    fn a_bound_rounds_what_is_written_and_nothing_that_is_read() {
+        let bound = 1e-3f64.to_bits();
+        let bounded = [&VALUES[..], &[2, bound as u32, (bound >> 32) as u32]].concat();
+        let chunk = transform(0, &bounded, &raw()).unwrap();
+        let read = transform(REVERSE, &bounded, &chunk).unwrap();
+        assert!(read != raw() && chunk.len() * 2 < transform(0, &VALUES, &raw()).unwrap().len());
+        for (before, after) in raw().as_chunks().0.iter().zip(read.as_chunks().0) {
+            let (before, after) = (f64::from_le_bytes(*before), f64::from_le_bytes(*after));
+            assert!((after - before).abs() <= 1e-3 * before);
+        }
+        let lossless = transform(0, &VALUES, &read).unwrap();
+        assert_eq!(transform(REVERSE, &bounded, &lossless).as_deref(), Ok(&read[..]));
     }
 
     #[test]

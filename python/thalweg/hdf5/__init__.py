@@ -6,7 +6,8 @@ the best of the stock filters, which need no plugin.
 SPDX-License-Identifier: Apache-2.0
 """
 
+from thalweg.hdf5.bounds import error_bound
 from thalweg.hdf5.plugin import FILTER, filter_options, load_plugin, plugin_path
 from thalweg.hdf5.stock_filters import create_dataset
 
-__all__ = ["FILTER", "create_dataset", "filter_options", "load_plugin", "plugin_path"]
+__all__ = ["FILTER", "create_dataset", "error_bound", "filter_options", "load_plugin", "plugin_path"]

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
+from thalweg import rounding
 from thalweg._thalweg import check_codec
 
 #: Of the numbers for filters that the HDF Group has not registered.
@@ -22,6 +24,9 @@ LIBRARY = "libh5z_thalweg.so"
 # The first value of the filter's client data, as docs/format.md has it.
 MODES = {"auto:balanced": 0, "auto:performance": 1, "auto:archival": 2, "auto:energy": 3}
 CODECS = {"auto": 0, "none": 16, "lz4": 17, "lz4:fast": 18, "lz4hc": 19, "zstd": 20, "zlib": 21, "gzip": 21, "xz": 22}
+# Values 1 and 5: a codec's own level, and the kinds of bounds.
+OWN_LEVEL = 2**31 - 1
+BOUNDS = {"absolute": 1, "relative": 2}
 
 
 def plugin_path() -> str:
@@ -58,17 +63,34 @@ def load_plugin() -> None:
         h5py.h5pl.prepend(path)
 
 
-def filter_options(codec: str = "auto") -> dict[str, Any]:
+def filter_options(codec: str = "auto", error_bound: Optional[str] = None) -> dict[str, Any]:
     """What h5py's `create_dataset` takes to write with the filter; loads the plugin.
 
     Parameters
     ----------
     codec
         `auto`, a mode such as `auto:archival`, or one that `thalweg init --codec` takes, such as `zstd:9`.
+    error_bound
+        `absolute:E` or `relative:E`: little-endian floats of 32 or 64 bits are rounded, and none changes by more, but for the
+        fill value, which stays.
     """
     check_codec(codec)
+    bound = rounding.check_chunk_bound(error_bound)
     load_plugin()
-    return {"compression": FILTER, "compression_opts": _client_data(codec)}
+    choice = _client_data(codec)
+    if bound is not None:
+        kind, number = bound
+        # The filter makes the three values between, of the dataset.
+        choice = (
+            choice[0],
+            *(choice[1:] or (OWN_LEVEL,)),
+            0,
+            0,
+            0,
+            BOUNDS[kind],
+            *struct.unpack("<2I", struct.pack("<d", number)),
+        )
+    return {"compression": FILTER, "compression_opts": choice}
 
 
 def _client_data(codec: str) -> tuple[int, ...]:

@@ -12,7 +12,10 @@ import itertools
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Optional
+
+from thalweg.hdf5.bounds import NOTE
+from thalweg.rounding import rounded
 
 if TYPE_CHECKING:
     import h5py
@@ -50,6 +53,7 @@ def create_dataset(
     *,
     level: int = 6,
     chunks: tuple[int, ...] | bool = True,
+    error_bound: Optional[str] = None,
     **options: Any,
 ) -> h5py.Dataset:
     """Makes a dataset and writes it, each chunk with the filters that store it shortest.
@@ -60,6 +64,9 @@ def create_dataset(
         Numbers, compound values or strings of fixed length, of one dimension at least.
     level
         Of deflate, 1 to 9.
+    error_bound
+        `absolute:E`, `relative:E` or `range:E` (of the data's range): little-endian floats of 32 or 64 bits are rounded, and none
+        changes by more, but for the fill value, which stays. The dataset's attribute `thalweg_error_bound` says so.
     options
         What else h5py's `create_dataset` takes; `fletcher32`, `scaleoffset` and what this one decides are refused.
     """
@@ -70,7 +77,12 @@ def create_dataset(
     if array.dtype.hasobject:
         raise TypeError(f"{name}: values of {array.dtype} have no fixed length; use h5py's create_dataset")
     filters = {"shuffle": True, "compression": "gzip", "compression_opts": level}
+    note = None
+    if error_bound is not None:
+        array, note = rounded(array, error_bound, options.get("fillvalue"))
     dataset = group.create_dataset(name, array.shape, array.dtype, chunks=chunks, **filters, **options)
+    if note is not None:
+        dataset.attrs[NOTE] = note
     if array.size == 0:
         return dataset
     for offsets, (mask, stored) in _encoded(array, dataset.chunks, dataset.fillvalue, level):

@@ -1,0 +1,67 @@
+//! Floats of arrays, rounded within a bound.
+
+use format::{ElementId, ErrorBound, FloatType, Rounding};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use segment::{Rounded, Rounder, ValueRange};
+
+use crate::chunk::element_id;
+use crate::error::of_path;
+
+/// Returns the rounded values, and the note on it as files of stores bear it.
+#[pyfunction]
+#[pyo3(signature = (raw, element, error_bound, missing_value=None))]
+pub fn round_values<'py>(
+    py: Python<'py>,
+    raw: &[u8],
+    element: &str,
+    error_bound: &str,
+    missing_value: Option<f64>,
+) -> PyResult<(Bound<'py, PyBytes>, String)> {
+    let request = request(element_id(element)?, error_bound, missing_value)?;
+    let (values, rounded) = py.detach(|| rounded(request, raw));
+    let note = String::from_utf8_lossy(&request.note(rounded.largest_error, None)).into_owned();
+    Ok((PyBytes::new(py, &values), note))
+}
+
+/// Returns the kind of a bound and its number; an error for what is none.
+#[pyfunction]
+pub fn parse_error_bound(error_bound: &str) -> PyResult<(&'static str, f64)> {
+    Ok(match error_bound.parse().map_err(of_path)? {
+        ErrorBound::Absolute(error) => ("absolute", error),
+        ErrorBound::Relative(share) => ("relative", share),
+        ErrorBound::Range(share) => ("range", share),
+    })
+}
+
+/// Returns what rounds a chunk, of whose array nothing else is known.
+pub fn chunk_rounder(element: ElementId, error_bound: &str, missing_value: Option<f64>) -> PyResult<Rounder> {
+    let request = request(element, error_bound, missing_value)?;
+    Rounder::new(&request)
+        .ok_or_else(|| PyValueError::new_err(format!("{error_bound}: a chunk is not all of its array")))
+}
+
+fn request(element: ElementId, error_bound: &str, missing: Option<f64>) -> PyResult<Rounding> {
+    let bound = error_bound.parse().map_err(of_path)?;
+    match FloatType::of_element(element) {
+        Some(float) => Ok(Rounding { float, bound, missing }),
+        None => Err(PyTypeError::new_err(format!(
+            "{error_bound}: an error bound is for little-endian floats of 32 or 64 bits; convert the array, or leave it out"
+        ))),
+    }
+}
+
+fn rounded(request: Rounding, raw: &[u8]) -> (Vec<u8>, Rounded) {
+    let mut values = raw.to_vec();
+    let rounder = match request.bound {
+        ErrorBound::Range(share) => {
+            let mut range = ValueRange::new(&request);
+            range.add(raw);
+            range.bound(share).and_then(|bound| Rounder::new(&Rounding { bound, ..request }))
+        }
+        _ => Rounder::new(&request),
+    };
+    let rounded = rounder.map(|rounder| rounder.round(&mut values)).unwrap_or_default();
+    (values, rounded)
+}

@@ -1,0 +1,174 @@
+"""Error bounds of codecs, of the filter, and of datasets with stock filters. SPDX-License-Identifier: Apache-2.0"""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import h5py
+import numcodecs
+import numpy
+import pytest
+import zarr
+from arrays import bits, same
+from conftest import COMMAND
+
+from thalweg.hdf5 import FILTER, create_dataset, error_bound, filter_options, load_plugin, plugin_path
+from thalweg.numcodecs import Thalweg
+from thalweg.rounding import rounded
+from thalweg.zarr import ThalwegCodec
+
+BOUNDS = ["relative:1e-3", "absolute:0.05"]
+NOT_FLOATS = ["<i4", ">f8", "<f2", "S5"]
+
+
+@pytest.fixture(autouse=True)
+def plugin(monkeypatch):
+    """The plugin as `make build` makes it."""
+    monkeypatch.setenv("PATH", f"{Path(COMMAND).parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("HDF5_PLUGIN_PATH", plugin_path())
+    load_plugin()
+
+
+def field(dtype, shape=(200, 300)):
+    x, y = numpy.meshgrid(numpy.linspace(0, 1, shape[1]), numpy.linspace(0, 1, shape[0]))
+    return (280 + 20 * numpy.sin(3 * x + y) + 5 * numpy.cos(7 * x * y)).astype(dtype)
+
+
+def is_within(bound, before, after):
+    kind, number = bound.split(":")
+    error = numpy.abs(after.astype("f8") - before.astype("f8"))
+    return bool((error <= float(number) * (numpy.abs(before) if kind == "relative" else 1)).all())
+
+
+@pytest.mark.parametrize("dtype", ["<f4", "<f8", "<c8"])
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_every_door_keeps_the_bound_and_gives_the_same_values(dtype, bound, tmp_path):
+    array = field(dtype)
+    parts = array.view(array.real.dtype)
+    expected, note = rounded(array, bound)
+    assert is_within(bound, parts, expected.view(parts.dtype)) and not same(expected, array)
+    assert note.startswith(f"f{parts.itemsize * 8} {bound.split(':')[0]}:")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("filter", data=array, chunks=(64, 64), **filter_options("auto", bound))
+        create_dataset(file, "stock", array, chunks=(64, 64), error_bound=bound)
+    chunk = Thalweg("auto", bound).encode(array)
+    found = [numpy.frombuffer(Thalweg().decode(chunk), dtype).reshape(array.shape)]
+    made = zarr.create_array(
+        tmp_path / "a.zarr", data=array, chunks=(64, 64), compressors=ThalwegCodec("auto", error_bound=bound)
+    )
+    found.append(made[...])
+    with h5py.File(tmp_path / "a.h5") as file:
+        found += [file[name][...] for name in ("filter", "stock")]
+        assert [error_bound(file[name]).split(",")[0].split(" ")[-1] for name in ("filter", "stock")] == [
+            f"{bound.split(':')[0]}:{float(bound.split(':')[1])!r}"
+        ] * 2
+    assert all(same(one, expected) for one in found)
+    assert len(chunk) * 4 < len(Thalweg().encode(array))
+
+
+@pytest.mark.parametrize("bound", BOUNDS)
+def test_the_bound_holds_for_whatever_bits(bound):
+    for dtype in ("<f4", "<f8"):
+        array = bits((4001,), dtype)
+        raw = Thalweg("auto", bound).decode(Thalweg("auto", bound).encode(array))
+        after = numpy.frombuffer(raw, dtype)
+        changed = after.view(f"u{array.itemsize}") != array.view(f"u{array.itemsize}")
+        assert is_within(bound, array[changed], after[changed]) and numpy.isfinite(array[changed]).all()
+
+
+def test_programs_without_python_write_and_read_with_the_bound(tmp_path):
+    array = field("<f8")
+    with h5py.File(tmp_path / "plain.h5", "w") as file:
+        file.create_dataset("a", data=array, chunks=(100, 100))
+    values = filter_options("zstd:3", BOUNDS[0])["compression_opts"]
+    choice = f"UD={FILTER},0,{len(values)},{','.join(map(str, values))}"
+    subprocess.run(["h5repack", "-f", choice, tmp_path / "plain.h5", tmp_path / "a.h5"], check=True)
+    subprocess.run(["h5repack", tmp_path / "a.h5", tmp_path / "again.h5"], check=True)
+    for name in ("a.h5", "again.h5"):
+        with h5py.File(tmp_path / name) as file:
+            assert error_bound(file["a"]) == "relative:0.001"
+            assert same(file["a"][...], rounded(array, BOUNDS[0])[0])
+
+
+def test_a_fill_value_stays_and_shows_where_a_dataset_grows(tmp_path):
+    fill = 9.96921e36
+    for dtype in ("<f4", "<f8"):
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            shape = {"shape": (10,), "dtype": dtype, "chunks": (4,), "maxshape": (None,), "fillvalue": fill}
+            dataset = file.create_dataset("a", **shape, **filter_options("auto", "relative:0.1"))
+            dataset[2] = 1.2345
+            made = create_dataset(
+                file, "b", numpy.array([fill, 1.2345], dtype), error_bound="range:0.1", fillvalue=fill
+            )
+            assert made.attrs["thalweg_error_bound"].startswith(f"f{made.dtype.itemsize * 8} range:0.1 except ")
+        with h5py.File(tmp_path / "a.h5", "r+") as file:
+            file["a"].resize((12,))
+            expected = numpy.full(12, fill, dtype)
+            expected[2] = 1.25
+            assert same(file["a"][...], expected)
+            assert file["b"][0] == numpy.array(fill, dtype)
+
+
+def test_codecs_leave_missing_values_and_say_so_in_their_metadata(tmp_path):
+    missing = -9999.1
+    array = numpy.where(numpy.arange(1000) % 7 == 0, missing, numpy.linspace(1, 2, 1000))
+    codec = Thalweg("auto", "relative:0.01", missing)
+    assert codec.get_config() == {
+        "id": "thalweg",
+        "codec": "auto",
+        "error_bound": "relative:0.01",
+        "missing_value": missing,
+    }
+    assert numcodecs.get_codec(codec.get_config()) == codec
+    after = numpy.frombuffer(codec.decode(codec.encode(array)))
+    assert (after[::7] == missing).all() and not same(after, array)
+    compressors = ThalwegCodec("auto", error_bound="relative:0.01", missing_value=missing)
+    zarr.create_array(tmp_path / "a", data=array, chunks=(100,), compressors=compressors)
+    configuration = json.loads((tmp_path / "a/zarr.json").read_text())["codecs"][-1]["configuration"]
+    assert configuration == {"codec": "auto", "error_bound": "relative:0.01", "missing_value": missing}
+    opened = zarr.open_array(tmp_path / "a")
+    assert opened.compressors == (compressors,) and same(opened[...], after)
+    # What is written to a part of a chunk does not change the rest of it again.
+    writable = zarr.open_array(tmp_path / "a", mode="r+")
+    writable[3] = 7.0
+    assert same(numpy.delete(writable[...], 3), numpy.delete(after, 3))
+
+
+def test_a_share_of_the_range_is_of_the_whole_array_and_no_bound_for_chunks(tmp_path):
+    array = field("<f8")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        dataset = create_dataset(file, "a", array, chunks=(10, 10), error_bound="range:1e-3")
+        assert is_within(f"absolute:{1e-3 * numpy.ptp(array)}", array, dataset[...]) and not same(dataset[...], array)
+    for make in (Thalweg, ThalwegCodec, filter_options):
+        with pytest.raises(ValueError, match="give absolute:E"):
+            make("auto", error_bound="range:1e-3")
+
+
+@pytest.mark.parametrize("bound", ["", "relative:1", "absolute:-1", "relative:nan", "1e-3"])
+def test_what_is_no_bound_is_refused(bound):
+    for make in (Thalweg, ThalwegCodec, filter_options):
+        with pytest.raises(ValueError, match="is none of absolute:E"):
+            make("auto", error_bound=bound)
+
+
+@pytest.mark.parametrize("dtype", NOT_FLOATS)
+def test_only_floats_are_rounded(dtype, tmp_path):
+    array = numpy.ones((10,)).astype(dtype)
+    with pytest.raises(TypeError, match="little-endian floats"):
+        Thalweg("auto", "relative:0.1").encode(array)
+    with pytest.raises(TypeError, match="little-endian floats"):
+        rounded(array, "range:0.1")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        with pytest.raises(ValueError, match="little-endian floats"):
+            file.create_dataset("a", data=array, chunks=(5,), **filter_options("auto", "relative:0.1"))
+        with pytest.raises(TypeError, match="little-endian floats"):
+            create_dataset(file, "b", array, error_bound="relative:0.1")
+        assert len(file) == 0
+
+
+def test_a_bound_behind_another_filter_is_refused(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        with pytest.raises(ValueError, match="before any other filter"):
+            file.create_dataset("a", (10,), "<f8", chunks=(5,), shuffle=True, **filter_options("auto", "absolute:1"))
+        assert error_bound(file.create_dataset("plain", (10,), "<f8")) is None

@@ -1,0 +1,52 @@
+"""Floats rounded so that no value changes by more than an error bound, which makes them compress.
+
+A bound is written `absolute:E` (in the values' unit), `relative:E` (a share of each value) or `range:E` (a share of the greatest
+value less the least one).
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from thalweg import elements
+from thalweg._thalweg import parse_error_bound, round_values
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import ArrayLike
+
+
+def rounded(
+    array: ArrayLike, error_bound: str, missing_value: float | None = None
+) -> tuple[numpy.ndarray[Any, numpy.dtype[Any]], str]:
+    """The rounded array, and a note that names the bound and the largest error that was met.
+
+    Parameters
+    ----------
+    array
+        Little-endian floats of 32 or 64 bits, or records of them; it is not changed.
+    missing_value
+        A number that stands for missing ones: it stays, and is not in the range.
+    """
+    import numpy
+
+    given = numpy.asarray(array)
+    element, _ = elements.of_dtype(given.dtype)
+    values, note = round_values(given.tobytes(), element, error_bound, missing_value)
+    return numpy.frombuffer(values, given.dtype).reshape(given.shape), note
+
+
+def check_chunk_bound(error_bound: str | None) -> tuple[str, float] | None:
+    """The kind and number of a bound for codecs, which see one chunk at a time, and see it again when a part of it is written:
+    its range is not the array's, and changes.
+    """
+    if error_bound is None:
+        return None
+    kind, number = parse_error_bound(error_bound)
+    if kind == "range":
+        raise ValueError(
+            f"{error_bound}: chunks have other ranges than their array; give absolute:E with E = {number} * numpy.ptp(array)"
+        )
+    return kind, number
