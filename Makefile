@@ -112,6 +112,7 @@ bench-diffusion:
 bench-codecs: build
 	@./install bench-codecs
 	bench/codecs/run --corpus $(CORPUS) $(BENCH_CODECS)
+	bench/codecs/lossy $(filter --short,$(BENCH_CODECS))
 
 soak: build
 	@./install test
