@@ -63,6 +63,10 @@ mod tests {
         fn sampled(&self) -> f32 {
             0.125
         }
+
+        fn raw_bytes(&self) -> usize {
+            1 << 18
+        }
     }
 
     #[test]
