@@ -19,7 +19,9 @@ def _words():
 
 
 def _stored_bytes(store):
-    return json.loads(subprocess.run([COMMAND, "stats", store, "--json"], check=True, capture_output=True).stdout)["stored_bytes"]
+    return json.loads(subprocess.run([COMMAND, "stats", store, "--json"], check=True, capture_output=True).stdout)[
+        "stored_bytes"
+    ]
 
 
 def _written(folder, mode_of_store=None, **storage_options):
