@@ -131,6 +131,16 @@ static void call_through_mpi(MPI_File handle, int code) {
     else PMPI_File_call_errhandler(handle, code);
 }
 
+/* MPICH returns the code then, and its C++ class makes an exception of it. */
+static bool is_thrown_in_cxx(MPI_Errhandler handler) {
+#ifdef MPIR_ERRORS_THROW_EXCEPTIONS
+    return handler == MPIR_ERRORS_THROW_EXCEPTIONS;
+#else
+    (void)handler;
+    return false;
+#endif
+}
+
 static bool is_fatal(MPI_Errhandler handler) {
 #ifdef MPI_ERRORS_ABORT
     if (handler == MPI_ERRORS_ABORT) return true;
@@ -143,7 +153,7 @@ int raise_on(MPI_File handle, int error_class) {
     if (error_class == MPI_SUCCESS) return MPI_SUCCESS;
     MPI_Errhandler handler = handler_of(handle);
     int code = code_for(error_class);
-    if (handler == MPI_ERRORS_RETURN) return code;
+    if (handler == MPI_ERRORS_RETURN || is_thrown_in_cxx(handler)) return code;
     if (is_fatal(handler)) fprintf(stderr, "thalweg: %s\n", thread_sentence);
     MPI_File_errhandler_function *function = function_in_c(handler);
     if (function) function(&handle, &code);

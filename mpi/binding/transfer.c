@@ -4,6 +4,7 @@
  */
 #include "transfer.h"
 
+#include "committed.h"
 #include "errors.h"
 
 #include <stdlib.h>
@@ -54,6 +55,7 @@ int begin_transfer(struct transfer *transfer, struct open_file *file, enum direc
     *transfer = (struct transfer){.file = file, .direction = direction, .is_converted = file->view.form == EXTERNAL32};
     uint64_t type_bytes = 0;
     int failed = check_access(file, direction);
+    if (!failed) failed = check_committed(file->comm, type, "the datatype in memory");
     if (!failed) failed = take_memory_type(transfer, type, &type_bytes);
     if (failed) return failed;
     transfer->view_shape = file->view.shape;

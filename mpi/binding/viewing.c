@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "agreement.h"
+#include "committed.h"
 #include "errors.h"
 #include "hints.h"
 #include "open_file.h"
@@ -25,18 +26,9 @@ static int find_displacement(struct open_file *file, MPI_Offset *displacement) {
     return failed;
 }
 
-/* MPI does not say whether a datatype is committed, but packs none of one that is not. */
-static int check_committed(const struct open_file *file, MPI_Datatype type, const char *what) {
-    char nothing = 0;
-    int place = 0;
-    if (type == MPI_DATATYPE_NULL) return MPI_SUCCESS;
-    if (!PMPI_Pack(&nothing, 0, type, &nothing, sizeof nothing, &place, file->comm)) return MPI_SUCCESS;
-    return fail(MPI_ERR_TYPE, "the view's %s is not committed", what);
-}
-
 static int check_types_committed(const struct open_file *file, MPI_Datatype etype, MPI_Datatype filetype) {
-    int failed = check_committed(file, etype, "etype");
-    return failed ? failed : check_committed(file, filetype, "filetype");
+    int failed = check_committed(file->comm, etype, "the view's etype");
+    return failed ? failed : check_committed(file->comm, filetype, "the view's filetype");
 }
 
 int door_File_set_view(MPI_File handle, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,

@@ -8,7 +8,6 @@
 #include "loaded_mpi.h"
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +15,7 @@ typedef int create_function(any_function function, void *handler);
 
 struct remembered {
     uint64_t handler;
-    any_function function; /* NULL: not one of C */
+    any_function function; /* to be called as one of C; NULL: MPI alone can call it */
     struct remembered *next;
 };
 
@@ -42,13 +41,27 @@ static void remember(uint64_t handler, any_function function) {
     pthread_mutex_unlock(&lock);
 }
 
+typedef int call_function(void *file, int code);
+
+/* As MPICH does: a call whose error a handler of C++ was given succeeds, and the C++ class does not call the handler again. */
+static void call_cxx_handler(void **file, int *code) {
+    ((call_function *)function_of_mpi("File_call_errhandler"))(*file, *code);
+    *code = 0;
+}
+
+/* Open MPI's C++ ignores what the call returns. */
+static any_function callable(any_function function, enum language language) {
+    if (language == LANGUAGE_C) return function;
+    return language == LANGUAGE_CXX && !mpi_is_open_mpi() ? (any_function)call_cxx_handler : NULL;
+}
+
 int create_error_handler(any_function function, void *handler) {
-    bool is_c = !is_of_other_language(__builtin_return_address(0));
+    enum language language = language_of(__builtin_return_address(0));
     int code = ((create_function *)function_of_mpi("File_create_errhandler"))(function, handler);
     if (code != 0) return code;
     uint64_t value = 0;
     memcpy(&value, handler, mpi_is_open_mpi() ? sizeof(void *) : sizeof(int));
-    remember(value, is_c ? function : NULL);
+    remember(value, callable(function, language));
     return code;
 }
 

@@ -57,9 +57,10 @@ bool share_mpi_symbols(void) {
     return dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL) != NULL;
 }
 
-bool is_of_other_language(const void *caller) {
+enum language language_of(const void *caller) {
     Dl_info info;
-    if (!dladdr(caller, &info) || !info.dli_fname) return false;
-    const char *slash = strrchr(info.dli_fname, '/');
-    return strncmp(slash ? slash + 1 : info.dli_fname, "libmpi", strlen("libmpi")) == 0;
+    if (!dladdr(caller, &info) || !info.dli_fname) return LANGUAGE_C;
+    const char *slash = strrchr(info.dli_fname, '/'), *name = slash ? slash + 1 : info.dli_fname;
+    if (strncmp(name, "libmpi", strlen("libmpi"))) return LANGUAGE_C;
+    return strstr(name, "cxx") ? LANGUAGE_CXX : LANGUAGE_FORTRAN;
 }

@@ -17,8 +17,10 @@ bool mpi_is_open_mpi(void);
 /* Lets libraries loaded later see the MPI's symbols, also where it was loaded privately (as Python does). */
 bool share_mpi_symbols(void);
 
-/* Whether MPI's library for Fortran or C++ called from there: it creates handlers through C and marks them afterwards,
- * since their functions take other arguments. */
-bool is_of_other_language(const void *caller);
+enum language { LANGUAGE_C, LANGUAGE_FORTRAN, LANGUAGE_CXX };
+
+/* The language whose part of MPI called from there: those of Fortran and C++ create handlers through C and mark them
+ * afterwards, since their functions take other arguments. */
+enum language language_of(const void *caller);
 
 #endif

@@ -14,11 +14,12 @@
 #include <string.h>
 
 /* Those of the door's own calls that it does not stand in front of. */
-#define TYPE_NAMES(X) X(Type_get_extent) X(Type_create_hindexed) X(Type_commit) X(Type_free)
+#define UNSERVED_NAMES(X) X(Type_get_extent) X(Type_create_hindexed) X(Type_commit) X(Type_free) \
+    X(File_call_errhandler)
 
 #define WRAPPED_REAL(name) extern __typeof__(PMPI_##name) __real_PMPI_##name __attribute__((weak));
 SLOTS_NAMED(WRAPPED_REAL)
-TYPE_NAMES(WRAPPED_REAL)
+UNSERVED_NAMES(WRAPPED_REAL)
 
 struct linked {
     const char *name;
@@ -26,7 +27,7 @@ struct linked {
 };
 
 #define LINKED(name) {#name, (any_function)PMPI_##name, (any_function)__real_PMPI_##name},
-static const struct linked linked[] = {SLOTS_NAMED(LINKED) TYPE_NAMES(LINKED)};
+static const struct linked linked[] = {SLOTS_NAMED(LINKED) UNSERVED_NAMES(LINKED)};
 
 bool find_loaded_mpi(void) { return true; }
 
@@ -43,15 +44,19 @@ bool share_mpi_symbols(void) { return true; }
 extern const struct binding thalweg_binding;
 const struct binding *load_binding(void) { return &thalweg_binding; }
 
-/* MPICH's functions of Fortran that create handlers; they are short. */
+/* MPICH's functions of Fortran and C++ that create handlers; they are short. The last is
+ * MPI::File::Create_errhandler(void (*)(MPI::File &, int *, ...)). */
 extern void mpi_file_create_errhandler_(void) __attribute__((weak));
 extern void mpi_file_create_errhandler_f08_(void) __attribute__((weak));
+extern void _ZN3MPI4File17Create_errhandlerEPFvRS0_PizE(void) __attribute__((weak));
 #define SHORT_BYTES 512
 
 static bool is_within(const void *caller, void (*function)(void)) {
     return function && (uintptr_t)caller - (uintptr_t)function < SHORT_BYTES;
 }
 
-bool is_of_other_language(const void *caller) {
-    return is_within(caller, mpi_file_create_errhandler_) || is_within(caller, mpi_file_create_errhandler_f08_);
+enum language language_of(const void *caller) {
+    if (is_within(caller, _ZN3MPI4File17Create_errhandlerEPFvRS0_PizE)) return LANGUAGE_CXX;
+    bool is_fortran = is_within(caller, mpi_file_create_errhandler_) || is_within(caller, mpi_file_create_errhandler_f08_);
+    return is_fortran ? LANGUAGE_FORTRAN : LANGUAGE_C;
 }

@@ -90,6 +90,8 @@ static void accessing(const char *name) {
     OK(MPI_Type_contiguous(3, MPI_INT, &uncommitted));
     FAILS(MPI_File_set_view(file, 0, MPI_INT, uncommitted, "native", MPI_INFO_NULL), MPI_ERR_TYPE, "not committed");
     FAILS(MPI_File_set_view(file, 0, uncommitted, MPI_INT, "native", MPI_INFO_NULL), MPI_ERR_TYPE, "not committed");
+    int values[3] = {0};
+    FAILS(MPI_File_write_at(file, 0, values, 1, uncommitted, MPI_STATUS_IGNORE), MPI_ERR_TYPE, "not committed");
     OK(MPI_Type_free(&uncommitted));
     FAILS(MPI_File_set_view(file, 0, MPI_INT, MPI_SHORT, "external32", MPI_INFO_NULL), MPI_ERR_ARG, "whole etypes");
     if (ranks > 1)

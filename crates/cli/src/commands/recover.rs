@@ -146,7 +146,7 @@ fn why_live(session: &PathSession, lease_left_ms: Option<u64>, now_ns: i64) -> S
             )
         }
         None => format!(
-            "session {id} counts as being written; if its node, {nodes}, has ended, recover works {max_s} s later at most"
+            "session {id} counts as being written; if its job or its node, {nodes}, has ended, recover works {max_s} s later at most"
         ),
     }
 }

@@ -125,12 +125,19 @@ impl NearStore {
         Ok(found)
     }
 
+    /// Counts the part of a block that was asked for: a reader may ask for its segments one by one.
+    fn count_cached(&self, placed: &StoredBlock, run: Run) {
+        let asked = u64::from(run.count - behind(placed, run).count);
+        let segments = placed.block.segments.len().max(1) as u64;
+        self.cached_bytes.fetch_add(placed.block.payload.len() as u64 * asked / segments, Ordering::Relaxed);
+    }
+
     /// Returns a block or more, the first of which has the run's first segment.
     fn next_blocks(&self, run: Run) -> Result<Vec<StoredBlock>> {
         let first = SegmentAddress::new(run.container, run.first);
         loop {
             if let Some(placed) = self.cached.get(first) {
-                self.cached_bytes.fetch_add(placed.block.payload.len() as u64, Ordering::Relaxed);
+                self.count_cached(&placed, run);
                 return Ok(vec![placed]);
             }
             // Where the first segment came just now, it is found above.
