@@ -1,138 +1,221 @@
-//! Blocks at equal distances of all bytes that are read, and what a codec makes of them.
+//! Blocks at equal distances of all bytes that pass, and what codecs make of them.
 //!
-//! Files follow one another as if they were one: a store, too, puts short files into one block.
+//! Bytes follow one another as if they were one file: a store, too, puts what is short into one block. Quick codecs encode
+//! while the next bytes are read, each in a thread of its own that has learned nothing of others; of slow ones few blocks are
+//! kept, and encoded at the end. What a quick codec makes of many blocks corrects what a slow one makes of few (`estimate`).
+
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
 
 use format::{BlockKind, CodecChoice, Fingerprint};
 use segment::{BLOCK_BYTES, encode};
 
 use crate::HEADER_BYTES;
+use crate::estimate::{self, Compressed, Encoded};
 use crate::measurement::timed;
 
-/// 32 MiB of blocks.
-const MAX_BLOCKS: usize = 128;
+/// A codec, and how many blocks it encodes at most of data of any length.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SampledCodec {
+    pub choice: CodecChoice,
+    pub max_blocks: u64,
+}
+
+/// Codecs that encode no more blocks than this do so at the end.
+const MAX_KEPT_BLOCKS: u64 = 64;
+
+/// Blocks that wait for a codec (4 MiB).
+const MAX_WAITING_BLOCKS: usize = 16;
 
 pub struct BlockSample {
     seed: u64,
-    /// Blocks whose number is the seed's, modulo this, are kept.
-    distance: u64,
-    kept: Vec<(u64, Vec<u8>)>,
-    /// The block that is being read, and how much of it has been.
+    of_codecs: Vec<OfCodec>,
+    /// The block that is being read, how much of it has been, and what is kept of it.
     number: u64,
     read_bytes: usize,
+    block: Vec<u8>,
 }
 
-/// What a codec makes of the blocks.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Compressed {
-    /// Stored for each raw byte.
-    pub stored_share: f64,
-    /// Two standard deviations of it; 0 where all blocks were kept.
-    pub error: f64,
-    /// Raw bytes that a core encodes.
-    pub mb_per_s: f64,
+type Block = Arc<Vec<u8>>;
+
+/// One codec's part of the sample.
+struct OfCodec {
+    codec: SampledCodec,
+    /// Blocks whose number is the seed's, modulo this power of two, are encoded.
+    distance: u64,
+    work: Work,
+}
+
+enum Work {
+    /// Encodes as blocks come.
+    Thread(SyncSender<(u64, Block)>, JoinHandle<Vec<Encoded>>),
+    AtEnd(Vec<(u64, Block)>),
 }
 
 impl BlockSample {
-    pub fn new(seed: u64) -> Self {
-        BlockSample { seed, distance: 1, kept: Vec::new(), number: 0, read_bytes: 0 }
+    /// Begins a sample for codecs; the first one is the quick one that others are corrected by, and encodes most blocks.
+    pub fn new(seed: u64, codecs: &[SampledCodec]) -> Self {
+        let of_codecs = codecs.iter().map(|codec| OfCodec::new(*codec)).collect();
+        BlockSample { seed, of_codecs, number: 0, read_bytes: 0, block: Vec::new() }
     }
 
     pub fn add(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let (now, rest) = bytes.split_at(bytes.len().min(BLOCK_BYTES - self.read_bytes));
-            self.add_to_block(now);
+            if self.is_wanted() {
+                self.block.extend_from_slice(now);
+            }
+            self.read_bytes += now.len();
+            if self.read_bytes == BLOCK_BYTES {
+                self.end_block();
+            }
             bytes = rest;
         }
     }
 
-    fn add_to_block(&mut self, bytes: &[u8]) {
-        if self.is_kept(self.number) {
-            match self.kept.last_mut() {
-                Some((number, block)) if *number == self.number => block.extend_from_slice(bytes),
-                _ => self.kept.push((self.number, bytes.to_vec())),
+    fn is_wanted(&self) -> bool {
+        self.of_codecs.iter().any(|of_codec| of_codec.wants(self.number, self.seed))
+    }
+
+    fn end_block(&mut self) {
+        if !self.block.is_empty() {
+            let block = Arc::new(std::mem::take(&mut self.block));
+            let wanting = self.of_codecs.iter_mut().filter(|of_codec| of_codec.wants(self.number, self.seed));
+            wanting.for_each(|of_codec| of_codec.work.add(self.number, &block));
+        }
+        (self.number, self.read_bytes) = (self.number + 1, 0);
+        self.of_codecs.iter_mut().for_each(|of_codec| of_codec.thin(self.number, self.seed));
+    }
+
+    /// Ends the last block, waits for the codecs, and returns what each makes of all; none of nothing.
+    pub fn finish(mut self) -> Vec<Option<Compressed>> {
+        if self.read_bytes > 0 {
+            self.end_block();
+        }
+        let (seed, of_codecs) = (self.seed, self.of_codecs);
+        let encoded: Vec<(Vec<Encoded>, bool)> = std::thread::scope(|scope| {
+            let finish = |of_codec: OfCodec| scope.spawn(move || of_codec.finish(seed));
+            let finishing: Vec<_> = of_codecs.into_iter().map(finish).collect();
+            finishing.into_iter().map(|codec| codec.join().expect("encoding does not panic")).collect()
+        });
+        let estimate = |(blocks, are_all): &(Vec<Encoded>, bool)| match are_all {
+            true => estimate::plain(blocks, true),
+            false => estimate::with_quick(blocks, &encoded[0].0, encoded[0].1),
+        };
+        encoded.iter().map(estimate).collect()
+    }
+}
+
+impl OfCodec {
+    fn new(codec: SampledCodec) -> Self {
+        let is_slow = codec.max_blocks <= MAX_KEPT_BLOCKS;
+        let work = if is_slow { Work::AtEnd(Vec::new()) } else { Work::begin(codec.choice) };
+        OfCodec { codec, distance: 1, work }
+    }
+
+    fn wants(&self, number: u64, seed: u64) -> bool {
+        number % self.distance == seed % self.distance
+    }
+
+    /// Takes every second block from now on, when there are too many; `number` is the next one's.
+    fn thin(&mut self, number: u64, seed: u64) {
+        while number / self.distance > self.codec.max_blocks {
+            self.distance *= 2;
+            if let Work::AtEnd(kept) = &mut self.work {
+                let distance = self.distance;
+                kept.retain(|(number, _)| number % distance == seed % distance);
             }
         }
-        self.read_bytes += bytes.len();
-        if self.read_bytes == BLOCK_BYTES {
-            (self.number, self.read_bytes) = (self.number + 1, 0);
-            self.thin();
-        }
     }
 
-    fn is_kept(&self, number: u64) -> bool {
-        number % self.distance == self.seed % self.distance
-    }
-
-    fn thin(&mut self) {
-        while self.kept.len() > MAX_BLOCKS {
-            self.distance *= 2;
-            let kept = std::mem::take(&mut self.kept);
-            self.kept = kept.into_iter().filter(|(number, _)| self.is_kept(*number)).collect();
-        }
-    }
-
-    pub fn blocks(&self) -> usize {
-        self.kept.len()
-    }
-
-    pub fn bytes(&self) -> u64 {
-        self.kept.iter().map(|(_, block)| block.len() as u64).sum()
-    }
-
-    /// Encodes all blocks, in a thread of its own that has learned nothing of others. `None` where there are none.
-    pub fn compressed(&self, choice: CodecChoice) -> Option<Compressed> {
-        let run = || self.kept.iter().map(|(_, raw)| encoded(raw, choice)).collect::<Vec<_>>();
-        let found = std::thread::scope(|scope| scope.spawn(run).join().expect("encoding does not panic"));
-        let raw: f64 = found.iter().map(|(raw, ..)| raw).sum();
-        let share = found.iter().map(|(_, stored, _)| stored).sum::<f64>() / raw;
-        let ns: u64 = found.iter().map(|(.., ns)| ns).sum();
-        let error = if self.distance == 1 { 0.0 } else { error_of(&found, raw, share) };
-        (raw > 0.0).then(|| Compressed { stored_share: share, error, mb_per_s: raw * 1e3 / ns.max(1) as f64 })
+    /// Returns what was made of blocks at the last distance, in order, and whether they are all there were.
+    fn finish(self, seed: u64) -> (Vec<Encoded>, bool) {
+        let distance = self.distance;
+        let mut encoded = self.work.finish(self.codec.choice);
+        encoded.retain(|block| block.number % distance == seed % distance);
+        (encoded, distance == 1)
     }
 }
 
-fn encoded(raw: &[u8], choice: CodecChoice) -> (f64, f64, u64) {
-    let (ns, block) = timed(|| encode(BlockKind::Data, &[(Fingerprint([0; 32]), raw)], choice, 0));
-    (raw.len() as f64, (block.payload.len() + HEADER_BYTES) as f64, ns)
+impl Work {
+    fn begin(choice: CodecChoice) -> Self {
+        let (sender, blocks) = sync_channel::<(u64, Block)>(MAX_WAITING_BLOCKS);
+        let encode_all = move || blocks.into_iter().map(|(number, raw)| encoded(number, &raw, choice)).collect();
+        Work::Thread(sender, std::thread::spawn(encode_all))
+    }
+
+    fn add(&mut self, number: u64, block: &Block) {
+        match self {
+            Work::Thread(sender, _) => sender.send((number, block.clone())).expect("encoding does not panic"),
+            Work::AtEnd(kept) => kept.push((number, block.clone())),
+        }
+    }
+
+    fn finish(self, choice: CodecChoice) -> Vec<Encoded> {
+        match self {
+            Work::Thread(sender, thread) => {
+                drop(sender);
+                thread.join().expect("encoding does not panic")
+            }
+            Work::AtEnd(kept) => kept.iter().map(|(number, raw)| encoded(*number, raw, choice)).collect(),
+        }
+    }
 }
 
-/// Two standard deviations of a ratio of sums (Cochran 1977, 2.46).
-fn error_of(found: &[(f64, f64, u64)], raw: f64, share: f64) -> f64 {
-    let count = found.len() as f64;
-    let squares: f64 = found.iter().map(|(raw, stored, _)| (stored - share * raw).powi(2)).sum();
-    2.0 * (count / (count - 1.0).max(1.0) * squares).sqrt() / raw
+fn encoded(number: u64, raw: &[u8], choice: CodecChoice) -> Encoded {
+    let (encode_ns, block) = timed(|| encode(BlockKind::Data, &[(Fingerprint([0; 32]), raw)], choice, 0));
+    let stored_bytes = (block.payload.len() + HEADER_BYTES) as u64;
+    Encoded { number, raw_bytes: raw.len() as u64, stored_bytes, encode_ns }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn blocks_stand_at_equal_distances_and_are_whole() {
-        let mut sample = BlockSample::new(77);
-        let mut written = 0u64;
-        while written < 3000 * BLOCK_BYTES as u64 {
-            let bytes: Vec<u8> = (0..100_000).map(|at| ((written + at) / BLOCK_BYTES as u64 % 251) as u8).collect();
-            sample.add(&bytes);
-            written += bytes.len() as u64;
+    const CODECS: [SampledCodec; 3] = [
+        SampledCodec { choice: CodecChoice::Lz4, max_blocks: 256 },
+        SampledCodec { choice: CodecChoice::Zstd(3), max_blocks: 128 },
+        SampledCodec { choice: CodecChoice::Zstd(9), max_blocks: 16 },
+    ];
+
+    /// A quarter of the blocks is random, the others are zeros.
+    fn sample(blocks: usize, mut portion: impl FnMut() -> usize) -> (Vec<Option<Compressed>>, f64) {
+        let mut random = random::Random::new(3);
+        let (mut sample, mut noise, mut waiting) = (BlockSample::new(77, &CODECS), 0, Vec::new());
+        for _ in 0..blocks {
+            let is_noise = random.below(4) == 0;
+            noise += usize::from(is_noise);
+            waiting.extend(if is_noise { random.bytes(BLOCK_BYTES) } else { vec![0; BLOCK_BYTES] });
+            let end = portion().min(waiting.len());
+            sample.add(&waiting[..end]);
+            waiting.drain(..end);
         }
-        assert!((MAX_BLOCKS / 2 - 1..=MAX_BLOCKS).contains(&sample.blocks()), "{}", sample.blocks());
-        let whole = &sample.kept[..sample.kept.len() - 1];
-        assert!(whole.iter().all(|(number, block)| *block == vec![(number % 251) as u8; BLOCK_BYTES]));
-        assert!(sample.kept.windows(2).all(|pair| pair[1].0 - pair[0].0 == sample.distance));
+        sample.add(&waiting);
+        (sample.finish(), noise as f64 / blocks as f64)
     }
 
     #[test]
-    fn the_share_of_all_is_within_the_error_that_is_said() {
-        let mut random = random::Random::new(3);
-        let mut sample = BlockSample::new(1);
-        // A quarter of the blocks is random, the others are zeros.
-        for _ in 0..2000 {
-            let is_noise = random.below(4) == 0;
-            sample.add(&if is_noise { random.bytes(BLOCK_BYTES) } else { vec![0; BLOCK_BYTES] });
+    fn few_blocks_are_all_encoded_however_bytes_come() {
+        let (found, share) = sample(16, || 100_000);
+        for found in found.into_iter().map(Option::unwrap) {
+            assert!(found.error == 0.0 && found.blocks == 16, "{found:?}");
+            assert!((found.stored_share - share).abs() < 0.01, "{found:?}: {share}");
         }
-        let found = sample.compressed(CodecChoice::Lz4).unwrap();
-        assert!(found.error > 0.03 && (found.stored_share - 0.25).abs() < found.error * 1.3, "{found:?}");
-        assert_eq!(BlockSample::new(1).compressed(CodecChoice::Lz4), None);
+    }
+
+    #[test]
+    fn of_many_blocks_each_codec_encodes_its_own_number_and_errs_as_it_says() {
+        let (found, share) = sample(1500, || 300_000);
+        for (found, codec) in found.into_iter().map(Option::unwrap).zip(CODECS) {
+            let max = codec.max_blocks as usize;
+            assert!((max / 2 - 1..=max).contains(&found.blocks), "{found:?}");
+            assert!(found.error > 0.0 && (found.stored_share - share).abs() < 1.5 * found.error, "{found:?}: {share}");
+        }
+    }
+
+    #[test]
+    fn nothing_has_no_estimate() {
+        assert_eq!(BlockSample::new(1, &CODECS).finish(), [None, None, None]);
     }
 }

@@ -6,6 +6,7 @@
 //! rising level). Of segments drawn by place, most would miss their duplicates.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// Kept hashes, in about 9 MiB. The estimate is then within 0.6 % in 95 of 100 cases.
 const MAX_ENTRIES: usize = 1 << 18;
@@ -14,7 +15,7 @@ const MAX_ENTRIES: usize = 1 << 18;
 #[derive(Debug)]
 pub struct DistinctSample {
     /// Lengths by hash.
-    kept: HashMap<u64, u64>,
+    kept: HashMap<u64, u64, BuildHasherDefault<HashIsKey>>,
     level: u32,
     max_entries: usize,
 }
@@ -36,7 +37,7 @@ impl Default for DistinctSample {
 
 impl DistinctSample {
     pub fn with_entries(max_entries: usize) -> Self {
-        DistinctSample { kept: HashMap::new(), level: 0, max_entries }
+        DistinctSample { kept: HashMap::default(), level: 0, max_entries }
     }
 
     /// Adds a segment by its hash, whose upper bits must be evenly distributed.
@@ -63,6 +64,25 @@ impl DistinctSample {
             unique_segments: self.kept.len() as f64 * times,
             error_bytes: 2.0 * variance.sqrt(),
         }
+    }
+}
+
+/// Keys are hashes already, and need none of their own.
+#[derive(Clone, Copy, Debug, Default)]
+struct HashIsKey(u64);
+
+impl Hasher for HashIsKey {
+    fn write_u64(&mut self, key: u64) {
+        // Upper bits are zeros when the level is high, and the map looks at both ends.
+        self.0 = key.rotate_left(32) ^ key;
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("keys are numbers of 64 bits")
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 

@@ -1,19 +1,22 @@
 //! What deduplication and compression would make of files, read once from the first to the last and not stored.
 //!
-//! Every byte is hashed, for segments of all lengths at once; of the blocks some are kept, at equal distances, to be encoded.
+//! Every byte is hashed, for segments of all lengths at once; some blocks, at equal distances, are encoded. Two streams of blocks
+//! are: of all bytes, and of segments that did not come before, which is what a store compresses.
 
-use format::ChunkerKind;
-use segment::Cutter;
-
-use crate::block_sample::BlockSample;
+use crate::block_sample::{BlockSample, SampledCodec};
+use crate::content_hash::{ContentHash, joined};
+use crate::content_segments::ContentSegments;
 use crate::distinct::{Distinct, DistinctSample};
+use crate::estimate::Compressed;
 
 /// What the shortest segments have; longer ones are made of such pieces.
 const PIECE_BYTES: usize = 4 << 10;
 /// Lengths of fixed segments.
 const FIXED_BYTES: [u64; 5] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10];
-/// The mean of content-defined segments, as stores have it.
-const CONTENT_BYTES: u32 = 8 << 10;
+/// Mean lengths of content-defined segments.
+const CONTENT_BYTES: [u32; 5] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10];
+/// The one of stores, if nobody says otherwise.
+const USUAL_CONTENT: usize = 1;
 /// Bytes that [`Survey::add`] should be given at once: whole segments of all lengths.
 pub const READ_BYTES: usize = 1 << 20;
 
@@ -28,19 +31,32 @@ pub enum Cut {
 pub struct Survey {
     fixed: [Pieces; FIXED_BYTES.len()],
     whole: Pieces,
-    content: Content,
-    pub blocks: BlockSample,
+    content: ContentSegments,
+    all_blocks: BlockSample,
+    new_blocks: BlockSample,
+    bytes: u64,
+}
+
+/// What a survey found.
+pub struct Surveyed {
     pub bytes: u64,
+    /// What each way to cut would find.
+    pub cuts: Vec<(Cut, Distinct)>,
+    /// By codec, what it makes of all bytes; none of nothing.
+    pub of_all: Vec<Option<Compressed>>,
+    /// By codec, what it makes of what deduplication leaves.
+    pub of_new: Vec<Option<Compressed>>,
 }
 
 impl Survey {
-    /// Begins without a file; the seed says which blocks are kept.
-    pub fn new(seed: u64) -> Self {
+    /// Begins without a file; the seed says which blocks are encoded.
+    pub fn new(seed: u64, codecs: &[SampledCodec]) -> Self {
         Survey {
             fixed: FIXED_BYTES.map(Pieces::new),
             whole: Pieces::new(u64::MAX),
-            content: Content::new(),
-            blocks: BlockSample::new(seed),
+            content: ContentSegments::new(&CONTENT_BYTES, USUAL_CONTENT),
+            all_blocks: BlockSample::new(seed, codecs),
+            new_blocks: BlockSample::new(seed, codecs),
             bytes: 0,
         }
     }
@@ -48,25 +64,31 @@ impl Survey {
     /// Takes what follows in a file; but for the last time [`READ_BYTES`].
     pub fn add(&mut self, bytes: &[u8]) {
         for piece in bytes.chunks(PIECE_BYTES) {
-            let hash = hash(piece);
+            let hash = ContentHash::of(piece);
             self.fixed.iter_mut().chain([&mut self.whole]).for_each(|pieces| pieces.add(hash, piece.len() as u64));
         }
-        self.content.add(bytes);
-        self.blocks.add(bytes);
+        self.content.add(bytes, |segment| self.new_blocks.add(segment));
+        self.all_blocks.add(bytes);
         self.bytes += bytes.len() as u64;
     }
 
     /// The next bytes are another file's.
     pub fn end_file(&mut self) {
         self.fixed.iter_mut().chain([&mut self.whole]).for_each(Pieces::end_segment);
-        self.content.cut(true);
+        self.content.end_file(|segment| self.new_blocks.add(segment));
     }
 
-    /// What each way to cut would find.
-    pub fn distinct(&self) -> Vec<(Cut, Distinct)> {
+    /// Waits for the codecs.
+    pub fn finish(self) -> Surveyed {
         let fixed = self.fixed.iter().map(|pieces| (Cut::Fixed(pieces.segment_bytes), pieces.sample.estimate()));
-        let content = (Cut::Content(u64::from(CONTENT_BYTES)), self.content.sample.estimate());
-        fixed.chain([content, (Cut::Whole, self.whole.sample.estimate())]).collect()
+        let of_content = CONTENT_BYTES.iter().zip(self.content.samples());
+        let content = of_content.map(|(mean, sample)| (Cut::Content(u64::from(*mean)), sample.estimate()));
+        let cuts = fixed.chain(content).chain([(Cut::Whole, self.whole.sample.estimate())]).collect();
+        let (of_all, of_new) = std::thread::scope(|scope| {
+            let of_new = scope.spawn(|| self.new_blocks.finish());
+            (self.all_blocks.finish(), of_new.join().expect("encoding does not panic"))
+        });
+        Surveyed { bytes: self.bytes, cuts, of_all, of_new }
     }
 }
 
@@ -84,7 +106,7 @@ impl Pieces {
     }
 
     fn add(&mut self, hash: u64, bytes: u64) {
-        self.hash = mixed(self.hash ^ ODD[0], hash);
+        self.hash = joined(self.hash, hash);
         self.bytes += bytes;
         if self.bytes == self.segment_bytes {
             self.end_segment();
@@ -93,89 +115,42 @@ impl Pieces {
 
     fn end_segment(&mut self) {
         if self.bytes > 0 {
-            self.sample.add(mixed(self.hash, self.bytes ^ ODD[1]), self.bytes);
+            self.sample.add(joined(self.hash, self.bytes), self.bytes);
         }
         (self.hash, self.bytes) = (0, 0);
     }
-}
-
-/// Content-defined segments.
-struct Content {
-    cutter: Cutter,
-    /// Bytes of segments that have not ended.
-    buffer: Vec<u8>,
-    sample: DistinctSample,
-}
-
-impl Content {
-    fn new() -> Self {
-        let cutter = Cutter::new(ChunkerKind::Cdc, CONTENT_BYTES);
-        Content { cutter, buffer: Vec::new(), sample: DistinctSample::default() }
-    }
-
-    fn add(&mut self, bytes: &[u8]) {
-        self.buffer.extend_from_slice(bytes);
-        self.cut(false);
-    }
-
-    fn cut(&mut self, is_end: bool) {
-        let mut begin = 0;
-        while let Some(length) = self.cutter.next(&self.buffer[begin..], is_end) {
-            self.sample.add(mixed(hash(&self.buffer[begin..][..length]), ODD[1]), length as u64);
-            begin += length;
-        }
-        self.buffer.drain(..begin);
-    }
-}
-
-/// Odd numbers with as many ones as zeros about: digits of the square roots of 2, 3 and 5.
-const ODD: [u64; 3] = [0x6a09_e667_f3bc_c909, 0xbb67_ae85_84ca_a73b, 0x3c6e_f372_fe94_f82b];
-
-/// Both halves of the product, one over the other.
-fn mixed(one: u64, other: u64) -> u64 {
-    let product = u128::from(one) * u128::from(other);
-    product as u64 ^ (product >> 64) as u64
-}
-
-/// A hash for estimates, four times as fast as a fingerprint: equal bytes have equal hashes, and an enemy could make
-/// others have them too.
-fn hash(bytes: &[u8]) -> u64 {
-    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
-    let mut lanes = [ODD[0], ODD[1]];
-    let strides = bytes.chunks_exact(32);
-    let rest = strides.remainder();
-    for stride in strides {
-        lanes[0] = mixed(lanes[0] ^ word(&stride[..8]), ODD[2] ^ word(&stride[8..16]));
-        lanes[1] = mixed(lanes[1] ^ word(&stride[16..24]), ODD[0] ^ word(&stride[24..]));
-    }
-    let mut hash = mixed(lanes[0] ^ bytes.len() as u64, lanes[1] ^ ODD[2]);
-    for eight in rest.chunks(8) {
-        let mut padded = [0; 8];
-        padded[..eight.len()].copy_from_slice(eight);
-        hash = mixed(hash ^ word(&padded), ODD[1]);
-    }
-    mixed(hash ^ ODD[2], ODD[0])
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
 
+    use format::{ChunkerKind, CodecChoice};
+    use segment::Cutter;
+
     use super::*;
 
-    fn survey(files: &[&[u8]]) -> Survey {
-        let mut survey = Survey::new(1);
+    const CODECS: [SampledCodec; 1] = [SampledCodec { choice: CodecChoice::Lz4, max_blocks: 1024 }];
+
+    fn surveyed(files: &[&[u8]]) -> Surveyed {
+        let mut survey = Survey::new(1, &CODECS);
         for file in files {
             file.chunks(READ_BYTES).for_each(|bytes| survey.add(bytes));
             survey.end_file();
         }
-        survey
+        survey.finish()
     }
 
-    fn unique_bytes(survey: &Survey, cut: Cut) -> u64 {
-        let (_, found) = survey.distinct().into_iter().find(|(found, _)| *found == cut).unwrap();
-        assert_eq!(found.error_bytes, 0.0);
-        found.unique_bytes as u64
+    fn found_in_a_set(files: &[&[u8]], kind: ChunkerKind, bytes: u32) -> u64 {
+        let mut found: HashSet<&[u8]> = HashSet::new();
+        for file in files {
+            let mut rest = *file;
+            for length in Cutter::new(kind, bytes).cut_whole(file) {
+                found.insert(&rest[..length]);
+                rest = &rest[length..];
+            }
+        }
+        found.iter().map(|segment| segment.len() as u64).sum()
     }
 
     #[test]
@@ -184,40 +159,31 @@ mod tests {
         let noise = random.bytes(3_000_001);
         let shifted = [&[1, 2, 3][..], &noise].concat();
         let repeated = noise[..65_536].repeat(40);
-        let files: [&[u8]; 5] = [&noise, &shifted, &repeated, &noise, b"short"];
-        let survey = survey(&files);
-        for cut in survey.distinct().iter().map(|(cut, _)| *cut) {
+        let zeros = vec![0; 1_500_000];
+        let files: [&[u8]; 6] = [&noise, &shifted, &repeated, &noise, b"short", &zeros];
+        let surveyed = surveyed(&files);
+        assert_eq!(surveyed.cuts.len(), 11);
+        for (cut, found) in surveyed.cuts {
             let (kind, bytes) = match cut {
                 Cut::Fixed(bytes) => (ChunkerKind::Fixed, bytes as u32),
                 Cut::Content(bytes) => (ChunkerKind::Cdc, bytes as u32),
-                Cut::Whole => (ChunkerKind::File, CONTENT_BYTES),
+                Cut::Whole => (ChunkerKind::File, 8192),
             };
-            let mut found: HashSet<&[u8]> = HashSet::new();
-            for file in files {
-                let mut rest = file;
-                for length in Cutter::new(kind, bytes).cut_whole(file) {
-                    found.insert(&rest[..length]);
-                    rest = &rest[length..];
-                }
-            }
-            let expected: usize = found.iter().map(|segment| segment.len()).sum();
-            assert_eq!(unique_bytes(&survey, cut), expected as u64, "{cut:?}");
+            assert_eq!(found.unique_bytes as u64, found_in_a_set(&files, kind, bytes), "{cut:?}");
+            assert_eq!(found.error_bytes, 0.0);
         }
-        assert_eq!(survey.bytes, files.iter().map(|file| file.len() as u64).sum::<u64>());
+        assert_eq!(surveyed.bytes, files.iter().map(|file| file.len() as u64).sum::<u64>());
     }
 
     #[test]
-    fn hashes_are_even_and_differ_with_every_bit_and_length() {
-        let mut bytes = vec![0; 100];
-        let mut seen = HashSet::new();
-        for bit in 0..800 {
-            bytes[bit / 8] ^= 1 << (bit % 8);
-            seen.insert(hash(&bytes));
-            bytes[bit / 8] ^= 1 << (bit % 8);
-        }
-        seen.extend((0..100).map(|length| hash(&bytes[..length])));
-        assert_eq!(seen.len(), 900);
-        let upper_ones = (0..10_000u32).filter(|number| hash(&number.to_le_bytes()) >> 63 == 1).count();
-        assert!((4800..5200).contains(&upper_ones), "{upper_ones}");
+    fn what_deduplication_leaves_is_compressed_apart() {
+        // Noise once, and a text nine times: nearly all of what is left is noise.
+        let noise = random::Random::new(5).bytes(2_000_000);
+        let text = b"some words that come again ".repeat(40_000);
+        let files: Vec<&[u8]> = [&noise[..]].into_iter().chain([&text[..]; 9]).collect();
+        let found = surveyed(&files);
+        let share = |found: &[Option<Compressed>]| found[0].unwrap().stored_share;
+        assert!(share(&found.of_all) < 0.25, "{:?}", found.of_all);
+        assert!(share(&found.of_new) > 0.6, "{:?}", found.of_new);
     }
 }

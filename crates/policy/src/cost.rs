@@ -7,13 +7,17 @@
 pub mod codecs;
 pub mod compression;
 pub mod ddiha;
+pub mod dedup_nodes;
 pub mod dedup_table;
 pub mod deduplication;
 pub mod energy;
+pub mod machine;
 pub mod network;
 pub mod procurement;
 pub mod recomputation;
+pub mod recommendation;
 pub mod system;
+pub mod write_time;
 
 #[cfg(test)]
 mod printed {

@@ -8,11 +8,13 @@ mod content;
 mod fixed;
 #[cfg(test)]
 mod oracle;
+mod several;
 
 use format::{ChunkerKind, MAX_SEGMENT_BYTES};
 
 pub use content::ContentCutter;
 pub use fixed::FixedCutter;
+pub use several::SeveralCutter;
 
 /// Finds segment boundaries in bytes that its caller keeps, so that nothing need be copied.
 ///

@@ -30,7 +30,7 @@ pub use builder::{BLOCK_BYTES, BlockBuilder, encode_in_blocks};
 pub use chunk::{decode_chunk, encode_chunk, encode_rounded_chunk};
 pub use codec::MAX_BLOCK_BYTES;
 pub use conditions::set_conditions;
-pub use cut::{ContentCutter, Cutter, FixedCutter};
+pub use cut::{ContentCutter, Cutter, FixedCutter, SeveralCutter};
 pub use encoding::described as header_encoding;
 pub use error::{Error, Result};
 pub use features::{FEATURES, FEATURES_VERSION, features};

@@ -34,11 +34,11 @@ const fn gear_table(seed: u64) -> [u64; 256] {
 /// Cuts at content-defined boundaries; lengths lie between a quarter and eight times the mean.
 #[derive(Clone, Debug)]
 pub struct ContentCutter {
-    min_bytes: usize,
-    centre_bytes: usize,
-    max_bytes: usize,
-    strict_below: u64,
-    loose_below: u64,
+    pub(super) min_bytes: usize,
+    pub(super) centre_bytes: usize,
+    pub(super) max_bytes: usize,
+    pub(super) strict_below: u64,
+    pub(super) loose_below: u64,
     /// Bytes of the current segment that are in `hash` already, or skipped.
     scanned_bytes: usize,
     hash: u64,
@@ -103,7 +103,7 @@ impl ContentCutter {
 ///
 /// Four bytes a step: the step's dependency chain is one shift and one addition, since the four bytes' contribution
 /// does not need the hash before them.
-fn roll(mut hash: u64, cut_below: u64, bytes: &[u8]) -> (usize, u64, bool) {
+pub(super) fn roll(mut hash: u64, cut_below: u64, bytes: &[u8]) -> (usize, u64, bool) {
     let gear = |byte: u8| GEAR[byte as usize];
     let mut fed = 0;
     for four in bytes.chunks_exact(4) {

@@ -7,7 +7,7 @@ use format::ChunkerKind;
 use proptest::prelude::*;
 use random::Random;
 
-use super::{ContentCutter, Cutter};
+use super::{ContentCutter, Cutter, SeveralCutter};
 use crate::random::{random_bytes, text};
 
 const MEAN_BYTES: u32 = 8192;
@@ -69,6 +69,44 @@ proptest! {
     fn the_content_cutter_cuts_as_its_definition_says(seed: u64, length in 0usize..40_000) {
         let bytes = if seed % 2 == 0 { random_bytes(seed, length) } else { text(seed, length) };
         prop_assert_eq!(Cutter::new(ChunkerKind::Cdc, 512).cut_whole(&bytes), plain_cut(&bytes, 512));
+    }
+}
+
+/// Returns the lengths that a cutter for several means finds for each of them, fed in the given portions.
+fn cut_by_several(means: &[u32], bytes: &[u8], mut portion: impl FnMut() -> usize) -> Vec<Vec<usize>> {
+    let mut cutter = SeveralCutter::new(means);
+    let (mut ends, mut from) = (vec![Vec::new(); means.len()], 0);
+    // The file before has left its last bytes in the hash.
+    cutter.feed(&random_bytes(99, 10_000), |_, _| ());
+    cutter.end_file();
+    while from < bytes.len() {
+        let to = (from + portion()).min(bytes.len());
+        cutter.feed(&bytes[from..to], |mean, end| ends[mean].push(from + end));
+        from = to;
+    }
+    let lengths = |mut ends: Vec<usize>| {
+        if ends.last().copied().unwrap_or(0) < bytes.len() {
+            ends.push(bytes.len());
+        }
+        [0].iter().chain(&ends).zip(&ends).map(|(begin, end)| end - begin).collect()
+    };
+    ends.into_iter().map(lengths).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn several_lengths_in_one_pass_are_cut_as_each_by_itself(seed: u64, length in 0usize..300_000, longest in 1usize..50_000) {
+        let mut bytes = if seed % 2 == 0 { random_bytes(seed, length) } else { text(seed, length) };
+        // Where nothing varies, segments end at their longest.
+        bytes.extend(vec![0; length % 70_000]);
+        bytes.extend(random_bytes(seed ^ 1, length / 3));
+        let means = [512, 4096, 1024];
+        let found = cut_by_several(&means, &bytes, portions(seed, longest));
+        for (mean, found) in means.into_iter().zip(found) {
+            prop_assert_eq!(Cutter::new(ChunkerKind::Cdc, mean).cut_whole(&bytes), found, "{}", mean);
+        }
     }
 }
 
