@@ -36,6 +36,8 @@ mod snapshots;
 mod streams;
 mod tree_view;
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::LazyLock;
 
@@ -138,15 +140,29 @@ fn parse() -> Result<(Command, Configuration), ExitCode> {
         extended_from = configuration.path();
         definition = Command::command().mut_subcommands(|verb| verb.args_override_self(true));
     }
-    let matches = definition.try_get_matches_from_mut(arguments);
+    let matches = definition.try_get_matches_from_mut(arguments.clone());
     let command = matches.and_then(|matches| Command::from_arg_matches(&matches)).and_then(with_enough_names);
-    let command = command.map_err(|error| failure::usage(error, extended_from))?;
+    let mut command = command.map_err(|error| failure::usage(error, extended_from))?;
+    if let Verb::Init(commands::init::Arguments { config: Some(path), .. }) = &command.verb {
+        command = parse_with(path, arguments)?;
+    }
     let configuration = configuration.map_err(failure::configuration)?;
     if !matches!(command.verb, Verb::Config(_)) {
         // SAFETY: no thread was started yet.
         unsafe { configuration.apply_settings() };
     }
     Ok((command, configuration))
+}
+
+/// Reads the command line again, with the options that a file has for its verb.
+fn parse_with(path: &Path, mut arguments: Vec<OsString>) -> Result<Command, ExitCode> {
+    let mut definition = Command::command();
+    let of_file = Configuration::of_file(path, &definition).map_err(failure::configuration)?;
+    of_file.extend(&mut arguments);
+    definition = Command::command().mut_subcommands(|verb| verb.args_override_self(true));
+    let matches = definition.try_get_matches_from_mut(arguments);
+    let command = matches.and_then(|matches| Command::from_arg_matches(&matches));
+    command.map_err(|error| failure::usage(error, Some(path)))
 }
 
 /// Options may stand between names, so that clap cannot count them.

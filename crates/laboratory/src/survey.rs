@@ -72,6 +72,22 @@ impl Survey {
         self.bytes += bytes.len() as u64;
     }
 
+    /// Passes over most of the zeros that follow in a file, as if they had been added; returns how many those were.
+    ///
+    /// Within zeros all segments are of their longest length, which divides [`READ_BYTES`], from that many bytes on. So whole
+    /// multiples of it may be left out without moving what follows. They have no part in the estimates of compression.
+    pub fn skip_zeros(&mut self, zeros: u64) -> u64 {
+        let skipped = zeros.saturating_sub(READ_BYTES as u64) / READ_BYTES as u64 * READ_BYTES as u64;
+        if skipped == 0 {
+            return 0;
+        }
+        self.add(&[0; READ_BYTES]);
+        let rest = skipped - READ_BYTES as u64;
+        self.whole.add(rest, rest);
+        self.bytes += rest;
+        skipped
+    }
+
     /// The next bytes are another file's.
     pub fn end_file(&mut self) {
         self.fixed.iter_mut().chain([&mut self.whole]).for_each(Pieces::end_segment);
@@ -173,6 +189,27 @@ mod tests {
             assert_eq!(found.error_bytes, 0.0);
         }
         assert_eq!(surveyed.bytes, files.iter().map(|file| file.len() as u64).sum::<u64>());
+    }
+
+    #[test]
+    fn zeros_that_are_passed_over_are_as_if_they_were_read() {
+        let noise = random::Random::new(6).bytes(1_234_567);
+        let zeros = vec![0; (7 << 20) + 4321];
+        let read = surveyed(&[&[&noise[..], &zeros, &noise].concat(), &zeros]);
+        let mut survey = Survey::new(1, &CODECS);
+        let passed_over = |survey: &mut Survey| {
+            let skipped = survey.skip_zeros(zeros.len() as u64);
+            assert_eq!(skipped, 6 << 20);
+            zeros[skipped as usize..].chunks(READ_BYTES).for_each(|bytes| survey.add(bytes));
+        };
+        noise.chunks(READ_BYTES).for_each(|bytes| survey.add(bytes));
+        passed_over(&mut survey);
+        noise.chunks(READ_BYTES).for_each(|bytes| survey.add(bytes));
+        survey.end_file();
+        passed_over(&mut survey);
+        survey.end_file();
+        let found = survey.finish();
+        assert_eq!((found.bytes, found.cuts), (read.bytes, read.cuts));
     }
 
     #[test]

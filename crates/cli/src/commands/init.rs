@@ -19,6 +19,9 @@ use crate::output::Output;
 pub struct Arguments {
     /// The store's directory
     store: Option<OsString>,
+    /// Take the options below from [init] in a file, such as `thalweg plan --recommended` writes; what stands here too counts
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// How files given to `put` are cut: fixed, cdc (where the content says so) or file (whole files)
     #[arg(long, value_name = "KIND", default_value = "cdc")]
     chunker: ChunkerKind,

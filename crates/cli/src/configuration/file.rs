@@ -1,7 +1,7 @@
 //! Finding and reading the configuration file.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use toml::Table;
 use transfer::client::{CONFIGURATION_VARIABLE, configuration_file};
@@ -20,11 +20,21 @@ pub fn read() -> Result<Option<(PathBuf, Table)>, String> {
             return Err(if is_named { format!("{why} (the file that {CONFIGURATION_VARIABLE} names)") } else { why });
         }
     };
-    let table = text.parse::<Table>().map_err(|error| {
+    let table = parsed(&path, &text)?;
+    Ok(Some((path, table)))
+}
+
+/// Returns the content of a file that must be there.
+pub fn read_named(path: &Path) -> Result<Table, String> {
+    let text = read_regular(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    parsed(path, &text)
+}
+
+fn parsed(path: &Path, text: &str) -> Result<Table, String> {
+    text.parse::<Table>().map_err(|error| {
         let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
         format!("{}, line {line}: {}", path.display(), error.message())
-    })?;
-    Ok(Some((path, table)))
+    })
 }
 
 fn is_out_of_reach(error: &std::io::Error) -> bool {

@@ -31,6 +31,13 @@ impl Configuration {
         Ok(Configuration { path: Some(path), table })
     }
 
+    /// Reads and checks a file that the command line names.
+    pub fn of_file(path: &Path, command: &clap::Command) -> Result<Self, String> {
+        let table = file::read_named(path)?;
+        check(&table, command).map_err(|why| format!("{}: {why}", path.display()))?;
+        Ok(Configuration { path: Some(path.to_owned()), table })
+    }
+
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }

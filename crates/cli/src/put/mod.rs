@@ -41,7 +41,7 @@ pub use self::rounding::shown as shown_rounding;
 use self::rounding::{FileRounding, not_whole};
 use self::snapshot::SnapshotNames;
 pub use self::snapshot::SnapshotOptions;
-pub use self::sources::{Source, plan};
+pub use self::sources::{Source, plan, total_bytes};
 use self::walk::Walk;
 use self::worker::{RereadReason, Shared, Worker};
 use crate::output::Output;
@@ -111,7 +111,7 @@ pub fn put(
         if progress.is_shown() {
             let (sources, done, progress) = (sources.clone(), &done, &progress);
             scope.spawn(move || {
-                if let Some(bytes) = sources::total_bytes(&sources, &options.exclusions, done) {
+                if let Some(bytes) = total_bytes(&sources, &options.exclusions, done) {
                     progress.set_total(bytes);
                 }
             });

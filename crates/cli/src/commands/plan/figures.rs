@@ -1,6 +1,7 @@
 //! The figures of `thalweg plan --figure`.
 
 mod cost;
+pub mod data;
 mod ddiha;
 mod network;
 mod panel;

@@ -1,11 +1,13 @@
 //! A table of numbers, once as text of at most 100 columns and once as JSON.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 pub struct Table {
     /// Its key in the document.
     pub name: &'static str,
-    pub title: &'static str,
+    pub title: Cow<'static, str>,
     pub columns: Vec<Column>,
     pub rows: Vec<Vec<Cell>>,
     /// What a reader of the text must know.
@@ -56,7 +58,7 @@ impl Table {
         let all: Vec<Vec<String>> = heads.chain(rows).collect();
         let width = |at: usize| all.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
-        let is_left = |at: usize| self.rows.first().is_some_and(|cells| matches!(cells[at], Cell::Word(_)));
+        let is_left = |at: usize| self.rows.first().is_some_and(|cells| cells[at].is_word());
         let cell = |(at, text): (usize, &String)| match (is_left(at), widths[at]) {
             (true, width) => format!("{text:<width$}"),
             (false, width) => format!("{text:>width$}"),
@@ -65,12 +67,16 @@ impl Table {
             format!("  {}", row.iter().enumerate().map(cell).collect::<Vec<_>>().join("  ")).trim_end().to_owned()
         };
         let notes = self.notes.iter().map(|note| format!("  {note}"));
-        [String::new(), self.title.to_owned()].into_iter().chain(all.iter().map(line)).chain(notes).collect()
+        [String::new(), self.title.to_string()].into_iter().chain(all.iter().map(line)).chain(notes).collect()
     }
 }
 
 impl Cell {
-    fn text(&self) -> String {
+    pub fn is_word(&self) -> bool {
+        matches!(self, Cell::Word(_))
+    }
+
+    pub fn text(&self) -> String {
         match self {
             Cell::Word(word) => word.clone(),
             Cell::Never(word) => (*word).to_owned(),

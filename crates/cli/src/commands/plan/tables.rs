@@ -56,7 +56,7 @@ fn gain() -> Table {
     };
     Table {
         name: "ddiha_gain",
-        title: "DDiHA, figure 8: gain by equation (6), by share r of nodes and network b_h (GTC on Jaguar)",
+        title: "DDiHA, figure 8: gain by equation (6), by share r of nodes and network b_h (GTC on Jaguar)".into(),
         columns: [column("node_share_percent", "r", "%")].into_iter().chain(NETWORKS.map(column_of)).collect(),
         rows: NODE_SHARES.map(row).into(),
         notes: vec!["where deduplication keeps up, as the next table says; below 1 it is slower than without"],
@@ -78,7 +78,7 @@ fn speed() -> Table {
     };
     Table {
         name: "ddiha_speed",
-        title: "DDiHA, figure 9: speed C' that hides deduplication by equation (5), by reduction W/W'",
+        title: "DDiHA, figure 9: speed C' that hides deduplication by equation (5), by reduction W/W'".into(),
         columns: [column("reduction", "W/W'", "")].into_iter().chain(NODE_SHARES.map(column_of)).collect(),
         rows: REDUCTIONS.map(row).into(),
         notes: vec!["b_h = 100 MB/s; never: what is left takes longer to write than the next phase to compute"],
@@ -102,7 +102,7 @@ fn share() -> Table {
     };
     Table {
         name: "ddiha_share",
-        title: "DDiHA, equations (5) and (6): least, and so best, share of nodes that reduce 65 MB/s each",
+        title: "DDiHA, equations (5) and (6): least, and so best, share of nodes that reduce 65 MB/s each".into(),
         columns: vec![
             column("reduction", "W/W'", ""),
             column("node_share_percent", "r", "%"),
@@ -127,7 +127,7 @@ fn table_memory() -> Table {
     };
     Table {
         name: "dedup_table",
-        title: "Memory of the fingerprint table, for each TB of different data",
+        title: "Memory of the fingerprint table, for each TB of different data".into(),
         columns: vec![
             column("segment_kb", "segments", "KB"),
             column("lecture_gb_per_tb", "lecture", "GB/TB"),
@@ -161,7 +161,7 @@ fn hardware() -> Table {
     ];
     Table {
         name: "hardware",
-        title: "A computing centre's system over the years",
+        title: "A computing centre's system over the years".into(),
         columns: year_columns().into_iter().chain(columns.map(|(name, what, unit)| column(name, what, unit))).collect(),
         rows: System::series().iter().map(row).collect(),
         notes: vec![EXTRAPOLATED],
@@ -205,7 +205,7 @@ fn dedup_of_system(
     ];
     Table {
         name,
-        title,
+        title: title.into(),
         columns: year_columns().into_iter().chain(columns.map(|(name, what, unit)| column(name, what, unit))).collect(),
         rows: System::series().iter().map(row).collect(),
         notes: vec!["Thalweg: the same with its table's memory", EXTRAPOLATED],
@@ -228,7 +228,7 @@ fn compression_of_system() -> Table {
     ];
     Table {
         name: "compression_added_capacity",
-        title: "Compression by lz4 adds capacity (ratio 1.5)",
+        title: "Compression by lz4 adds capacity (ratio 1.5)".into(),
         columns: year_columns().into_iter().chain(columns.map(|(name, what, unit)| column(name, what, unit))).collect(),
         rows: System::series().iter().map(row).collect(),
         notes: vec![EXTRAPOLATED],
@@ -260,7 +260,7 @@ fn fifty_petabytes() -> Table {
     let columns = [column("codec", "codec", ""), column("ratio", "ratio", "")];
     Table {
         name: "storage_of_50_pb",
-        title: "A storage system for 50 PB: S1 with as few servers as the capacity needs, S2 with 50 servers",
+        title: "A storage system for 50 PB: S1 with as few servers as the capacity needs, S2 with 50 servers".into(),
         columns: columns.into_iter().chain(of_scenario("s1", "S1")).chain(of_scenario("s2", "S2")).collect(),
         rows: CODECS.iter().map(row).collect(),
         notes: vec!["the lecture prints S2's 6.0, 3.5 (lz4) and 3.0 M EUR (zstd, 20 GB/s slower); prices follow"],
@@ -277,7 +277,7 @@ fn links() -> Table {
     let columns = [column("link", "link", ""), column("link_gbit_per_s", "", "Gbit/s")];
     Table {
         name: "network",
-        title: "Raw data from node to node, compressed on the way (24 cores)",
+        title: "Raw data from node to node, compressed on the way (24 cores)".into(),
         columns: columns.into_iter().chain(CODECS.map(of_codec)).collect(),
         rows: LINKS.iter().map(row).collect(),
         notes: vec!["zstd: the cores are the limit above 54 Gbit/s, and above 126 it is slower than nothing"],
@@ -290,7 +290,7 @@ fn energy() -> Table {
     };
     Table {
         name: "energy",
-        title: "Energy of a run that writes (modified IOR), relative to no compression",
+        title: "Energy of a run that writes (modified IOR), relative to no compression".into(),
         columns: vec![
             column("codec", "codec", ""),
             column("runtime", "runtime", ""),
@@ -322,7 +322,7 @@ fn recomputing() -> Table {
         |years: f64| column(format!("reads_per_year_over_{years}_years"), format!("{years:.0} a"), "reads/a");
     Table {
         name: "recomputation",
-        title: "Recomputing: reads a year below which it costs less than keeping, by node hours for a TB",
+        title: "Recomputing: reads a year below which it costs less than keeping, by node hours for a TB".into(),
         columns: [column("node_hours_per_tb", "node", "hours")].into_iter().chain(YEARS.map(of_years)).collect(),
         rows: [1.0, 10.0, 100.0, 1000.0, 10_000.0].map(row).into(),
         notes: vec!["20 EUR for a TB and year, 0.18 for a node and hour without energy; inputs are kept anyway"],

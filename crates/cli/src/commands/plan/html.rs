@@ -1,0 +1,81 @@
+//! The plan as one HTML page: nothing but itself is needed to read it, in light and in dark.
+
+use std::path::PathBuf;
+
+use super::Plan;
+use super::figures::data::{self, Drawn};
+use super::table::Table;
+use crate::shown;
+
+const STYLE: &str = include_str!("html/style.css");
+
+pub fn page(plan: &Plan, data: &[PathBuf]) -> String {
+    let names = data.iter().map(|path| shown::local(path)).collect::<Vec<_>>().join(", ");
+    let mut body = format!("<h1>Plan for {}</h1>\n<p>{}</p>\n", escaped(&names), escaped(&plan.report.read()));
+    if let Some((_, recommended)) = &plan.of_system {
+        let reasons = recommended.reasons().iter().map(|reason| format!("<li>{}</li>\n", escaped(reason)));
+        body.push_str(&format!(
+            "<section>\n<h2>Recommended</h2>\n<pre><code>{}</code></pre>\n<ul>\n{}</ul>\n</section>\n",
+            escaped(&recommended.command()),
+            reasons.collect::<String>()
+        ));
+    }
+    let drawn = Drawn { surveyed: &plan.report.surveyed, of_system: plan.of_system.as_ref().map(|(report, _)| report) };
+    body.push_str(&section("Your data", &data::of_data(&drawn), &plan.report.tables()));
+    if let Some((report, _)) = &plan.of_system {
+        body.push_str(&section(plan.system_line, &data::of_system(report), &report.tables()));
+    }
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>Plan for {} · Thalweg</title>\n\
+         <link rel=\"icon\" href=\"data:,\">\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
+        escaped(&names)
+    )
+}
+
+fn section(title: &str, figures: &[(&str, plot::Page)], tables: &[Table]) -> String {
+    let figure = |(text, page): &(&str, plot::Page)| {
+        let svg = page.svg().replacen("<svg ", &format!("<svg role=\"img\" aria-label=\"{}\" ", escaped(text)), 1);
+        format!("<figure tabindex=\"0\">{svg}</figure>\n")
+    };
+    let figures = figures.iter().map(figure).collect::<String>();
+    let tables = tables.iter().map(table).collect::<String>();
+    format!("<section>\n<h2>{}</h2>\n{figures}{tables}</section>\n", escaped(title))
+}
+
+fn table(table: &Table) -> String {
+    let head = |column: &super::table::Column| {
+        let words = column.head.iter().filter(|word| !word.is_empty()).map(|word| escaped(word));
+        format!("<th scope=\"col\">{}</th>", words.collect::<Vec<_>>().join("<br>"))
+    };
+    let row = |cells: &Vec<super::table::Cell>| {
+        let cell = |cell: &super::table::Cell| {
+            let class = if cell.is_word() { " class=\"word\"" } else { "" };
+            format!("<td{class}>{}</td>", escaped(&cell.text()))
+        };
+        format!("<tr>{}</tr>\n", cells.iter().map(cell).collect::<String>())
+    };
+    format!(
+        "<h3>{}</h3>\n<div class=\"wide\" tabindex=\"0\"><table>\n<thead><tr>{}</tr></thead>\n<tbody>\n{}</tbody>\n</table></div>\n{}",
+        escaped(&table.title),
+        table.columns.iter().map(head).collect::<String>(),
+        table.rows.iter().map(row).collect::<String>(),
+        table.notes.iter().map(|note| format!("<p class=\"note\">{}</p>\n", escaped(note))).collect::<String>()
+    )
+}
+
+/// Names of files may hold anything.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_cannot_become_tags() {
+        assert_eq!(escaped("<a href=\"x\">&"), "&lt;a href=&quot;x&quot;&gt;&amp;");
+    }
+}
