@@ -36,6 +36,8 @@ mod cli {
     mod offline_dedup;
     mod ownership;
     mod plan;
+    mod plan_system;
+    mod plan_walk;
     mod planted;
     mod previewing;
     mod printing;

@@ -22,6 +22,19 @@ pub struct SampledCodec {
     pub max_blocks: u64,
 }
 
+/// Of all bytes fewer blocks are encoded than of what deduplication leaves, which is what a store encodes.
+const FEWER: u64 = 4;
+
+/// Fewer than this say too little.
+const MIN_BLOCKS: u64 = 32;
+
+impl SampledCodec {
+    /// Returns the codec with a smaller part of the blocks.
+    pub fn with_fewer_blocks(&self) -> Self {
+        SampledCodec { max_blocks: (self.max_blocks / FEWER).max(MIN_BLOCKS), ..*self }
+    }
+}
+
 /// Codecs that encode no more blocks than this do so at the end.
 const MAX_KEPT_BLOCKS: u64 = 64;
 

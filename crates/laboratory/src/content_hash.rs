@@ -44,9 +44,13 @@ impl ContentHash {
             self.lanes = mixed_stride(self.lanes, &self.pending);
             bytes = rest;
         }
-        let strides = bytes.chunks_exact(STRIDE_BYTES);
-        let rest = strides.remainder();
-        self.lanes = strides.fold(self.lanes, mixed_stride);
+        let (strides, rest) = bytes.as_chunks::<STRIDE_BYTES>();
+        // In registers: a lane that goes through memory is half as fast.
+        let mut lanes = self.lanes;
+        for stride in strides {
+            lanes = mixed_stride(lanes, stride);
+        }
+        self.lanes = lanes;
         self.pending[..rest.len()].copy_from_slice(rest);
     }
 
@@ -66,12 +70,20 @@ impl ContentHash {
     }
 }
 
-fn mixed_stride(lanes: [u64; 4], stride: &[u8]) -> [u64; 4] {
-    let word = |at: usize| u64::from_le_bytes(stride[8 * at..][..8].try_into().expect("eight bytes"));
-    std::array::from_fn(|lane| mixed(lanes[lane] ^ word(2 * lane), ODD[(lane + 2) % 4] ^ word(2 * lane + 1)))
+#[inline(always)]
+fn mixed_stride([one, two, three, four]: [u64; 4], stride: &[u8; STRIDE_BYTES]) -> [u64; 4] {
+    let (words, _) = stride.as_chunks::<8>();
+    let word = |at: usize| u64::from_le_bytes(words[at]);
+    [
+        mixed(one ^ word(0), ODD[2] ^ word(1)),
+        mixed(two ^ word(2), ODD[3] ^ word(3)),
+        mixed(three ^ word(4), ODD[0] ^ word(5)),
+        mixed(four ^ word(6), ODD[1] ^ word(7)),
+    ]
 }
 
 /// Returns both halves of the product, one over the other.
+#[inline(always)]
 fn mixed(one: u64, other: u64) -> u64 {
     let product = u128::from(one) * u128::from(other);
     product as u64 ^ (product >> 64) as u64

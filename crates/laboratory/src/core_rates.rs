@@ -58,14 +58,18 @@ fn mb_per_s(bytes: usize, ns: Option<u64>) -> f64 {
     bytes as f64 * 1e3 / ns.unwrap_or(1).max(1) as f64
 }
 
-/// Doubles of a wave, with noise in their lower bytes, as simulations write them.
+/// Half of them are doubles of a wave with noise in their lower bytes, half are floats of few digits, as simulations write both.
 fn sample() -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let value = |number: usize| {
+    let mut noise = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (number as f64 * 1e-3).sin() + (state >> 40) as f64 * 1e-12
+        (state >> 40) as f64
     };
-    (0..BLOCKS * BLOCK_BYTES / 8).map(value).flat_map(f64::to_le_bytes).collect()
+    let half = BLOCKS * BLOCK_BYTES / 2;
+    let wave = |number: usize| (number as f64 * 1e-3).sin();
+    let doubles: Vec<u8> = (0..half / 8).flat_map(|number| (wave(number) + noise() * 1e-12).to_le_bytes()).collect();
+    let floats = (0..half / 4).map(|number| ((wave(number) * 1e3 + noise() * 1e-7).round() / 1e3) as f32);
+    doubles.into_iter().chain(floats.flat_map(f32::to_le_bytes)).collect()
 }
 
 #[cfg(test)]

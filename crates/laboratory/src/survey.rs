@@ -55,7 +55,7 @@ impl Survey {
             fixed: FIXED_BYTES.map(Pieces::new),
             whole: Pieces::new(u64::MAX),
             content: ContentSegments::new(&CONTENT_BYTES, USUAL_CONTENT),
-            all_blocks: BlockSample::new(seed, codecs),
+            all_blocks: BlockSample::new(seed, &codecs.iter().map(SampledCodec::with_fewer_blocks).collect::<Vec<_>>()),
             new_blocks: BlockSample::new(seed, codecs),
             bytes: 0,
         }

@@ -14,8 +14,9 @@ pub mod energy;
 pub mod machine;
 pub mod network;
 pub mod procurement;
-pub mod recomputation;
 pub mod recommendation;
+pub mod recomputation;
+pub mod store_overhead;
 pub mod system;
 pub mod write_time;
 

@@ -148,14 +148,16 @@ impl Plan {
         let machine = with_core_speed(&system);
         segment::set_conditions(conditions(&machine));
         let report = Report::of(&arguments.data, arguments.seed, output);
-        let of_system = SystemReport::of(&report.surveyed, &machine).map(|of_system| {
+        let of_system = SystemReport::of(&report, &machine).map(|of_system| {
             let recommended = Recommended::of(&report.surveyed, &of_system);
             (of_system, recommended)
         });
         let system_line = match (arguments.measure, &arguments.system) {
             (true, _) => "For this machine, as measured",
             (false, Some(_)) => "For the system that --system describes",
-            (false, None) => "For the lecture's system of 2015; describe yours by --system, or measure this one by --measure",
+            (false, None) => {
+                "For the lecture's system of 2015; describe yours by --system, or measure this one by --measure"
+            }
         };
         Plan { report, system, system_line, of_system }
     }
@@ -177,7 +179,8 @@ impl Plan {
         document["system"] = system;
         let tables = self.of_system.as_ref().map(|(report, _)| table::document(&report.tables()));
         document["of_system"] = tables.unwrap_or(Value::Null);
-        document["recommended"] = self.of_system.as_ref().map_or(Value::Null, |(_, recommended)| recommended.document());
+        document["recommended"] =
+            self.of_system.as_ref().map_or(Value::Null, |(_, recommended)| recommended.document());
         document
     }
 
@@ -197,7 +200,8 @@ impl Plan {
 fn with_core_speed(system: &SystemFile) -> Machine {
     let mut machine = system.machine.clone();
     if system.has_codecs() {
-        machine.core_speed = system.core_speed(&laboratory::encode_mb_per_s(system.codec_mb_per_s.map(|rate| rate > 0.0)));
+        machine.core_speed =
+            system.core_speed(&laboratory::encode_mb_per_s(system.codec_mb_per_s.map(|rate| rate > 0.0)));
     }
     machine
 }

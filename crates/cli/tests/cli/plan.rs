@@ -1,4 +1,4 @@
-//! `thalweg plan`: the sources' tables and figures.
+//! `thalweg plan`: the sources' tables and figures, and estimates of a user's data.
 
 use std::ffi::CString;
 use std::fs;
@@ -113,7 +113,7 @@ fn make_pipe(path: &Path) {
 fn estimates_are_what_a_store_makes_of_the_data() {
     let (folder, store) = (data(), Store::with(&["--chunker", "cdc", "--mode", "balanced"]));
     let found = &plan(&[folder.path().to_str().unwrap(), "--json"]).json()["data"];
-    let count = |name: &str| found[name].as_u64().unwrap();
+    let count = |name: &str| found[name].as_u64().unwrap_or_else(|| panic!("{name}: {found}"));
     assert_eq!([count("files"), count("folders"), count("links"), count("special")], [10, 2, 1, 1]);
     assert_eq!((count("bytes"), count("unreadable")), (2_400_000 + 680_000, 0));
     fs::remove_file(folder.path().join("pipe")).unwrap();
@@ -124,6 +124,9 @@ fn estimates_are_what_a_store_makes_of_the_data() {
     assert_eq!(unique_bytes("whole files"), 1_200_000.0 + 680_000.0);
     let ratio = row(found, "compression", "codec", "zstd:3")["ratio"].as_f64().unwrap();
     assert!((1.2..1.3).contains(&ratio), "of 3.08 MB 2.4 are noise: {ratio}");
+    let (logical, stored) = (stats["logical_bytes"].as_f64().unwrap(), stats["stored_bytes"].as_f64().unwrap());
+    let both = row(found, "both", "codec", "balanced")["ratio_content_8_kib"].as_f64().unwrap();
+    assert!((both / (logical / stored) - 1.0).abs() < 0.02, "{both}, and not {logical} / {stored}");
 }
 
 #[test]
@@ -136,11 +139,12 @@ fn the_report_is_a_page_and_names_what_cannot_be_read() {
         found.stderr
     );
     let text = found.text();
-    assert!(text.starts_with("10 files in 2 folders, 2.9 MiB; 1 link and 1 special file left out\n\n"), "{text}");
-    for word in ["fixed 64 KiB", "content 8 KiB", "whole files", "archival"] {
+    assert!(text.starts_with("10 files in 2 folders, 2.9 MiB; left out: 1 link, 1 special file\n\n"), "{text}");
+    for word in ["fixed 64 KiB", "content 64 KiB", "whole files", "archival", "lecture's system of 2015", "gain", "EUR"]
+    {
         assert!(text.contains(word), "{word}: {text}");
     }
-    assert!(text.lines().all(|line| line.chars().count() <= 100) && text.lines().count() < 40, "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100) && text.lines().count() < 100, "{text}");
 }
 
 #[test]
@@ -148,5 +152,6 @@ fn data_without_a_byte_have_an_empty_report() {
     let folder = TempDir::new().unwrap();
     let found = &plan(&[folder.path().to_str().unwrap(), "--json"]).json()["data"];
     assert_eq!((&found["bytes"], &found["compression"]), (&Value::from(0), &Value::Array(Vec::new())));
+    assert_eq!((&found["recommended"], &found["of_system"]), (&Value::Null, &Value::Null));
     assert_eq!(row(found, "deduplication", "cut", "whole files")["saved_percent"], 0);
 }

@@ -46,7 +46,8 @@ pub fn with_nodes(machine: &Machine, reduction: &Reduction, nodes: f64) -> Dedup
     let Deduplication { node_share, reduce_mb_per_s, network_mb_per_s, reduction: times } = deduplication;
     let compute_nodes = machine.nodes - nodes;
     // (6) compares with nodes that all write.
-    let without = Application { storage_mb_per_s: machine.storage_mb_per_s_of(machine.nodes) / machine.nodes, ..application };
+    let without =
+        Application { storage_mb_per_s: machine.storage_mb_per_s_of(machine.nodes) / machine.nodes, ..application };
     DedupNodes {
         nodes,
         gain: ddiha::equation_6(&without, node_share, network_mb_per_s),

@@ -35,7 +35,7 @@ pub struct Machine {
     /// What the storage takes of one node alone.
     pub node_storage_mb_per_s: f64,
     /// Data that are to be kept, before any reduction.
-    pub kept_pb: f64,
+    pub kept_tb: f64,
     /// Today's price of storage.
     pub eur_per_tb_year: f64,
     pub program: Program,
@@ -70,7 +70,7 @@ impl Default for Machine {
             storage_mb_per_s: system.storage_gb_per_s * 1000.0,
             // Assumed: a client of a parallel file system that writes alone.
             node_storage_mb_per_s: 1000.0,
-            kept_pb: system.storage_pb,
+            kept_tb: system.storage_pb * 1000.0,
             eur_per_tb_year: EUR_PER_TB_YEAR,
             // Assumed: half of the memory is written each hour, for a day.
             program: Program { compute_s: 3600.0, written_gb: system.memory_tb * 1000.0 / 2.0, phases: 24.0 },

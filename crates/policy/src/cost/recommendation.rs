@@ -53,7 +53,9 @@ pub fn unreduced_phase_s(machine: &Machine) -> f64 {
 pub fn shortest_phase(machine: &Machine, reduction: &Reduction) -> Phase {
     let by_writers_s = machine.program.compute_s + reduced_by_writers(machine, reduction).seconds;
     match dedup_nodes::best(machine, reduction) {
-        Some(best) if best.phase_s() < by_writers_s => Phase { place: Place::DedupNodes(best), seconds: best.phase_s() },
+        Some(best) if best.phase_s() < by_writers_s => {
+            Phase { place: Place::DedupNodes(best), seconds: best.phase_s() }
+        }
         _ => Phase { place: Place::Writers, seconds: by_writers_s },
     }
 }
@@ -61,13 +63,20 @@ pub fn shortest_phase(machine: &Machine, reduction: &Reduction) -> Phase {
 /// So much longer than the shortest a phase may be for fewer stored bytes.
 const MAX_LONGER: f64 = 1.02;
 
-/// Returns the number of the reduction that stores least among those whose phase is nearly as short as any.
+/// So much more than the least may be stored for a shorter phase.
+const MAX_STORED: f64 = 1.01;
+
+/// Returns the number of the reduction that stores least among those whose phase is nearly as short as any; of those that store
+/// nearly as little the one with the shortest phase.
 pub fn choose_reduction(reductions: &[(Reduction, Phase)]) -> Option<usize> {
-    let shortest = reductions.iter().map(|(_, phase)| phase.seconds).min_by(f64::total_cmp)?;
-    let is_short = |phase: &Phase| phase.seconds <= shortest * MAX_LONGER;
-    let short = reductions.iter().enumerate().filter(|(_, (_, phase))| is_short(phase));
-    let least = short.min_by(|(_, (one, _)), (_, (other, _))| one.stored_share().total_cmp(&other.stored_share()));
-    least.map(|(number, _)| number)
+    let numbers = 0..reductions.len();
+    let stored = |number: &usize| reductions[*number].0.stored_share();
+    let seconds = |number: &usize| reductions[*number].1.seconds;
+    let shortest = numbers.clone().map(|number| seconds(&number)).min_by(f64::total_cmp)?;
+    let short: Vec<usize> = numbers.filter(|number| seconds(number) <= shortest * MAX_LONGER).collect();
+    let least = short.iter().map(stored).min_by(f64::total_cmp)?;
+    let small = short.into_iter().filter(|number| stored(number) <= least * MAX_STORED);
+    small.min_by(|one, other| seconds(one).total_cmp(&seconds(other)))
 }
 
 #[cfg(test)]
@@ -93,6 +102,7 @@ mod tests {
             (reduction, Phase { place: Place::Writers, seconds })
         };
         assert_eq!(choose_reduction(&[of(0.5, 100.0), of(0.4, 101.9), of(0.3, 150.0)]), Some(1));
+        assert_eq!(choose_reduction(&[of(0.3, 101.5), of(0.302, 100.5), of(0.31, 100.0)]), Some(1));
         assert_eq!(choose_reduction(&[]), None);
     }
 

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::bail;
 use format::StorePath;
 use laboratory::{Distinct, RATED, SampledCodec, Survey, Surveyed};
+use policy::cost::store_overhead;
 use serde_json::Value;
 
 use super::table::Table;
@@ -48,7 +49,8 @@ pub struct Report {
 
 impl Report {
     pub fn of(data: &[PathBuf], seed: u64, output: &Output) -> Self {
-        let codecs = [0, 1, 2, 3, 4].map(|number| SampledCodec { choice: RATED[number], max_blocks: CODECS[number].max_blocks });
+        let codecs =
+            [0, 1, 2, 3, 4].map(|number| SampledCodec { choice: RATED[number], max_blocks: CODECS[number].max_blocks });
         let mut survey = Survey::new(seed, &codecs);
         let data = arguments::apart(data);
         let (progress, done) = (output.progress("plan"), AtomicBool::new(false));
@@ -64,6 +66,13 @@ impl Report {
         let surveyed = survey.finish();
         progress.finish();
         Report { surveyed, walked }
+    }
+
+    /// Returns the bytes of a store of all data, by what deduplication finds and what a codec leaves of that; none is 1.
+    pub fn stored_bytes(&self, found: &Distinct, encoded_share: Option<f64>) -> f64 {
+        let files = self.walked.files as f64;
+        let blocks = found.unique_bytes * encoded_share.unwrap_or(1.0);
+        blocks + store_overhead::bytes(found.unique_segments, files, encoded_share.is_some())
     }
 
     pub fn document(&self) -> Value {

@@ -38,7 +38,7 @@ pub fn measure(node: Option<&str>, directory: &Path, output: &Output) -> anyhow:
     machine.storage_mb_per_s = written?;
     machine.node_storage_mb_per_s = machine.storage_mb_per_s;
     let held = statvfs(directory).with_context(|| shown::local(directory))?;
-    machine.kept_pb = (held.f_blocks as f64 * held.f_frsize as f64 / 1e15).max(1e-9);
+    machine.kept_tb = (held.f_blocks as f64 * held.f_frsize as f64 / 1e12).max(1e-6);
     machine.program.written_gb = memory_bytes() / 2.0 / 1e9;
     if let Some(address) = &address {
         let link_mb_per_s = link_mb_per_s(address)?;
@@ -56,7 +56,8 @@ fn node_address(written: &str) -> anyhow::Result<String> {
 }
 
 fn link_mb_per_s(address: &str) -> anyhow::Result<f64> {
-    let measured = Credentials::of_environment_for(address).and_then(|credentials| Link::measure(address, &credentials));
+    let measured =
+        Credentials::of_environment_for(address).and_then(|credentials| Link::measure(address, &credentials));
     let link = measured.with_context(|| format!("{address}: the link to it cannot be measured"))?;
     Ok(link.bytes_per_s / 1e6)
 }
@@ -78,7 +79,7 @@ impl Measured {
         match (key.section, key.name) {
             ("nodes", "cores" | "fingerprint_mb_per_s") | ("codecs", _) => true,
             ("network", _) => self.has_link,
-            ("storage", "mb_per_s" | "node_mb_per_s" | "kept_pb") => true,
+            ("storage", "mb_per_s" | "node_mb_per_s" | "kept_tb") => true,
             _ => false,
         }
     }

@@ -98,8 +98,8 @@ fn of_codec(report: &SystemReport) -> String {
     let by_phase = |one: &&Case, other: &&Case| one.phase.seconds.total_cmp(&other.phase.seconds);
     let shortest = report.cases.iter().min_by(by_phase).expect("there are cases");
     format!(
-        "{}: {:.2} raw for each stored byte with deduplication, the most of all whose phase is at most 2 % longer than the \
-         shortest ({:.1} s; {}: {:.1} s; unreduced: {:.1} s)",
+        "{}: {:.2} raw for each stored byte with deduplication, the most (within 1 %) of all whose phase is at most 2 % longer \
+         than the shortest ({:.1} s; {}: {:.1} s; unreduced: {:.1} s)",
         chosen.name(),
         1.0 / chosen.reduction.stored_share(),
         chosen.phase.seconds,

@@ -62,7 +62,7 @@ pub const KEYS: [Key; 21] = [
     key(["storage", "nanojoules_per_byte", "network and storage, for a stored byte"], [0.001, 1e6], |file| {
         &mut file.machine.stored_nanojoules
     }),
-    key(["storage", "kept_pb", "data to keep, before any reduction"], [1e-9, 1e6], |file| &mut file.machine.kept_pb),
+    key(["storage", "kept_tb", "data to keep, before any reduction"], [1e-6, 1e9], |file| &mut file.machine.kept_tb),
     key(["storage", "eur_per_tb_year", "today's price of a TB for a year"], [1e-3, 1e6], |file| {
         &mut file.machine.eur_per_tb_year
     }),
@@ -97,7 +97,8 @@ impl SystemFile {
         let mut file = SystemFile::default();
         for (section, keys) in document.get_ref() {
             let refused = |at: usize, why: String| mistake(at, &format!("{}: {why}", section.get_ref()));
-            let Some(table) = keys.get_ref().as_table().filter(|_| of_section(section.get_ref()).next().is_some()) else {
+            let Some(table) = keys.get_ref().as_table().filter(|_| of_section(section.get_ref()).next().is_some())
+            else {
                 let why = "no such table; there are [nodes], [network], [storage], [program] and [codecs]";
                 return Err(refused(section.span().start, why.to_owned()));
             };

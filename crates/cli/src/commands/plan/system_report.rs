@@ -2,16 +2,16 @@
 
 mod tables;
 
-use laboratory::{Cut, Surveyed};
+use laboratory::{Compressed, Cut, Distinct, Surveyed};
 use policy::cost::dedup_nodes::{self, DedupNodes};
 use policy::cost::machine::Machine;
 use policy::cost::recommendation::{self, CutEstimate, Phase};
 use policy::cost::write_time::{self, Reduction, WriteTime};
 
-use super::data::{CODECS, saved_share};
+use super::data::{CODECS, Report, saved_share};
 use super::table::Table;
 
-pub use tables::keeping_million_eur;
+pub use tables::keeping_eur;
 
 /// One codec or mode on the machine, with the recommended way to cut.
 pub struct Case {
@@ -36,18 +36,21 @@ pub struct SystemReport {
 
 impl SystemReport {
     /// None where there is no byte to go by.
-    pub fn of(surveyed: &Surveyed, machine: &Machine) -> Option<Self> {
-        let (cut, saved) = choose_cut(surveyed)?;
-        let case = |codec, encoded_share, encode_mb_per_s| {
-            let reduction = Reduction { left_share: 1.0 - saved, encoded_share, encode_mb_per_s };
-            Case::of(codec, reduction, machine)
+    pub fn of(report: &Report, machine: &Machine) -> Option<Self> {
+        let surveyed = &report.surveyed;
+        let (cut, found) = choose_cut(surveyed)?;
+        let left_share = 1.0 - saved_share(&found, surveyed.bytes as f64);
+        let case = |codec, share, encode_mb_per_s| {
+            // With what a store takes besides blocks.
+            let encoded_share = report.stored_bytes(&found, share) / found.unique_bytes;
+            Case::of(codec, Reduction { left_share, encoded_share, encode_mb_per_s }, machine)
         };
-        let of_codec = |(number, found): (usize, &Option<laboratory::Compressed>)| {
+        let of_codec = |(number, found): (usize, &Option<Compressed>)| {
             let found = found.as_ref()?;
-            Some(case(Some(number), found.stored_share.min(1.0), found.mb_per_s * machine.core_speed))
+            Some(case(Some(number), Some(found.stored_share), found.mb_per_s * machine.core_speed))
         };
         let with_codecs = surveyed.of_new.iter().enumerate().filter_map(of_codec);
-        let cases: Vec<Case> = [case(None, 1.0, f64::INFINITY)].into_iter().chain(with_codecs).collect();
+        let cases: Vec<Case> = [case(None, None, f64::INFINITY)].into_iter().chain(with_codecs).collect();
         let phases: Vec<(Reduction, Phase)> = cases.iter().map(|case| (case.reduction, case.phase)).collect();
         let chosen = recommendation::choose_reduction(&phases)?;
         Some(SystemReport { machine: machine.clone(), cut, cases, chosen })
@@ -83,17 +86,18 @@ impl Case {
     }
 }
 
-/// Returns the recommended way to cut and the share of the bytes that it saves. Whole files are no candidate: one byte that changes
-/// stores a whole file again, and the data do not show how they will change.
-fn choose_cut(surveyed: &Surveyed) -> Option<(Cut, f64)> {
-    let candidates: Vec<_> = surveyed.cuts.iter().filter(|(cut, _)| *cut != Cut::Whole).collect();
+/// Returns the recommended way to cut and what it finds. Whole files are no candidate: one byte that changes stores a whole file
+/// again, and the data do not show how they will change.
+fn choose_cut(surveyed: &Surveyed) -> Option<(Cut, Distinct)> {
+    let candidates: Vec<(Cut, Distinct)> =
+        surveyed.cuts.iter().copied().filter(|(cut, _)| *cut != Cut::Whole).collect();
     let all = surveyed.bytes as f64;
-    let estimate = |(_, found): &&(Cut, laboratory::Distinct)| CutEstimate {
+    let estimate = |(_, found): &(Cut, Distinct)| CutEstimate {
         saved_share: saved_share(found, all),
         error: found.error_bytes / all.max(1.0),
         segments: found.unique_segments,
     };
     let estimates: Vec<CutEstimate> = candidates.iter().map(estimate).collect();
     let chosen = recommendation::choose_cut(&estimates).filter(|_| surveyed.bytes > 0)?;
-    Some((candidates[chosen].0, estimates[chosen].saved_share))
+    Some(candidates[chosen])
 }

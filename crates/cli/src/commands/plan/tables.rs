@@ -4,7 +4,7 @@ use policy::cost::codecs::{self, Codec};
 use policy::cost::compression::{self, LZ4_RATIO};
 use policy::cost::ddiha::{self, Deduplication, JAGUAR_GTC, NETWORK_MB_PER_S};
 use policy::cost::dedup_table;
-use policy::cost::deduplication::{self, Outcome, SAVINGS};
+use policy::cost::deduplication::{self, Change, Outcome, SAVINGS};
 use policy::cost::energy::MODIFIED_IOR;
 use policy::cost::network::{self, LINKS, NODE_CORES};
 use policy::cost::procurement::{self, CAPACITY_PB, Scenario};
@@ -12,7 +12,7 @@ use policy::cost::recomputation::{self, EUR_PER_NODE_HOUR, EUR_PER_TB_YEAR, Resu
 use policy::cost::system::System;
 
 use super::table::Cell::{Marked, Never, Number, Word};
-use super::table::{Cell, Column, Table, column};
+use super::table::{Cell, Table, column};
 
 /// Codecs of the tables of links and of 50 PB.
 const CODECS: [Codec; 4] = [codecs::NONE, codecs::LZ4_FAST, codecs::LZ4, codecs::ZSTD];
@@ -140,40 +140,53 @@ fn table_memory() -> Table {
     }
 }
 
-fn hardware() -> Table {
+/// A column of a table by year: its key, what it is, its unit.
+type YearColumn = [&'static str; 3];
+
+/// A table with a row a system, which is bought in a year.
+fn by_year(
+    [name, title]: [&'static str; 2],
+    columns: &[YearColumn],
+    note: Option<&'static str>,
+    cells: impl Fn(&System) -> Vec<Cell>,
+) -> Table {
     let row = |system: &System| {
-        let digits = [2, 0, 1, 0, 1, 0, 0, 0, 1, 1, 0];
-        let figures = system.figures().into_iter().zip(digits).map(|(figure, digits)| Number(figure, digits));
-        year(system).into_iter().chain(figures).collect()
+        let year = [Number(f64::from(system.year), 0), Marked(system.is_extrapolated())];
+        year.into_iter().chain(cells(system)).collect()
     };
-    let columns = [
-        ("performance_pf", "compute", "PF/s"),
-        ("nodes", "nodes", ""),
-        ("node_performance_tf", "a node", "TF/s"),
-        ("memory_tb", "memory", "TB"),
-        ("storage_pb", "storage", "PB"),
-        ("storage_gb_per_s", "", "GB/s"),
-        ("disks", "disks", ""),
-        ("archive_pb", "archive", "PB"),
-        ("archive_gb_per_s", "", "GB/s"),
-        ("power_mw", "power", "MW"),
-        ("cost_million_eur", "cost", "M EUR"),
-    ];
+    let years = [["year", "", "year"], ["extrapolated", "", ""]];
     Table {
-        name: "hardware",
-        title: "A computing centre's system over the years".into(),
-        columns: year_columns().into_iter().chain(columns.map(|(name, what, unit)| column(name, what, unit))).collect(),
+        name,
+        title: title.into(),
+        columns: years.iter().chain(columns).map(|[name, what, unit]| column(*name, *what, *unit)).collect(),
         rows: System::series().iter().map(row).collect(),
-        notes: vec![EXTRAPOLATED],
+        notes: note.into_iter().chain([EXTRAPOLATED]).collect(),
     }
 }
 
-fn year(system: &System) -> [Cell; 2] {
-    [Number(f64::from(system.year), 0), Marked(system.is_extrapolated())]
+fn hardware() -> Table {
+    const DIGITS: [usize; 11] = [2, 0, 1, 0, 1, 0, 0, 0, 1, 1, 0];
+    let columns = [
+        ["performance_pf", "compute", "PF/s"],
+        ["nodes", "nodes", ""],
+        ["node_performance_tf", "a node", "TF/s"],
+        ["memory_tb", "memory", "TB"],
+        ["storage_pb", "storage", "PB"],
+        ["storage_gb_per_s", "", "GB/s"],
+        ["disks", "disks", ""],
+        ["archive_pb", "archive", "PB"],
+        ["archive_gb_per_s", "", "GB/s"],
+        ["power_mw", "power", "MW"],
+        ["cost_million_eur", "cost", "M EUR"],
+    ];
+    by_year(["hardware", "A computing centre's system over the years"], &columns, None, |system| {
+        system.figures().into_iter().zip(DIGITS).map(|(figure, digits)| Number(figure, digits)).collect()
+    })
 }
 
-fn year_columns() -> [Column; 2] {
-    [column("year", "", "year"), column("extrapolated", "", "")]
+/// What is bought, and what is added to it.
+fn change_cells<const COUNT: usize>(changes: [(Change, usize); COUNT]) -> impl Iterator<Item = Cell> {
+    changes.into_iter().flat_map(|(change, digits)| [Number(change.bought, digits), Number(change.added, digits)])
 }
 
 fn dedup_of_system(
@@ -181,58 +194,40 @@ fn dedup_of_system(
     title: &'static str,
     of: fn(&System, f64, &dedup_table::Table) -> Outcome,
 ) -> Table {
-    let row = |system: &System| {
+    let columns = [
+        ["storage_pb", "storage", "PB"],
+        ["storage_added_pb", "", "+ PB"],
+        ["memory_tb", "memory", "TB"],
+        ["memory_added_tb", "", "+ TB"],
+        ["power_mw", "power", "MW"],
+        ["power_added_mw", "", "+ MW"],
+        ["cost_million_eur", "cost", "M EUR"],
+        ["cost_added_million_eur", "", "+ M EUR"],
+        ["memory_added_tb_ours", "Thalweg", "+ TB"],
+        ["cost_added_million_eur_ours", "", "+ M EUR"],
+    ];
+    by_year([name, title], &columns, Some("Thalweg: the same with its table's memory"), |system| {
         let theirs = of(system, SAVINGS, &dedup_table::LECTURE);
         let ours = of(system, SAVINGS, &dedup_table::OURS);
         let changes =
             [(theirs.storage_pb, 1), (theirs.memory_tb, 1), (theirs.power_mw, 2), (theirs.cost_million_eur, 2)];
-        let cells =
-            changes.iter().flat_map(|(change, digits)| [Number(change.bought, *digits), Number(change.added, *digits)]);
         let of_ours = [Number(ours.memory_tb.added, 1), Number(ours.cost_million_eur.added, 2)];
-        year(system).into_iter().chain(cells).chain(of_ours).collect()
-    };
-    let columns = [
-        ("storage_pb", "storage", "PB"),
-        ("storage_added_pb", "", "+ PB"),
-        ("memory_tb", "memory", "TB"),
-        ("memory_added_tb", "", "+ TB"),
-        ("power_mw", "power", "MW"),
-        ("power_added_mw", "", "+ MW"),
-        ("cost_million_eur", "cost", "M EUR"),
-        ("cost_added_million_eur", "", "+ M EUR"),
-        ("memory_added_tb_ours", "Thalweg", "+ TB"),
-        ("cost_added_million_eur_ours", "", "+ M EUR"),
-    ];
-    Table {
-        name,
-        title: title.into(),
-        columns: year_columns().into_iter().chain(columns.map(|(name, what, unit)| column(name, what, unit))).collect(),
-        rows: System::series().iter().map(row).collect(),
-        notes: vec!["Thalweg: the same with its table's memory", EXTRAPOLATED],
-    }
+        change_cells(changes).chain(of_ours).collect()
+    })
 }
 
 fn compression_of_system() -> Table {
-    let row = |system: &System| {
-        let outcome = compression::added_capacity(system, LZ4_RATIO);
-        let cells = [(outcome.storage_pb, 1), (outcome.power_mw, 3)];
-        let cells =
-            cells.iter().flat_map(|(change, digits)| [Number(change.bought, *digits), Number(change.added, *digits)]);
-        year(system).into_iter().chain(cells).collect()
-    };
     let columns = [
-        ("storage_pb", "storage", "PB"),
-        ("storage_added_pb", "", "+ PB"),
-        ("power_mw", "power", "MW"),
-        ("power_added_mw", "", "+ MW"),
+        ["storage_pb", "storage", "PB"],
+        ["storage_added_pb", "", "+ PB"],
+        ["power_mw", "power", "MW"],
+        ["power_added_mw", "", "+ MW"],
     ];
-    Table {
-        name: "compression_added_capacity",
-        title: "Compression by lz4 adds capacity (ratio 1.5)".into(),
-        columns: year_columns().into_iter().chain(columns.map(|(name, what, unit)| column(name, what, unit))).collect(),
-        rows: System::series().iter().map(row).collect(),
-        notes: vec![EXTRAPOLATED],
-    }
+    let title = "Compression by lz4 adds capacity (ratio 1.5)";
+    by_year(["compression_added_capacity", title], &columns, None, |system| {
+        let outcome = compression::added_capacity(system, LZ4_RATIO);
+        change_cells([(outcome.storage_pb, 1), (outcome.power_mw, 3)]).collect()
+    })
 }
 
 fn fifty_petabytes() -> Table {

@@ -68,16 +68,17 @@ impl<'a> Walk<'a> {
 
     /// Reads what a user named, which may be a symbolic link.
     pub fn read(&mut self, path: &Path) {
-        let done = statat(CWD, path, AtFlags::empty()).map_err(io::Error::from).and_then(|stat| {
-            match FileType::from_raw_mode(stat.st_mode) {
-                FileType::Directory => self.read_tree(path),
-                FileType::RegularFile => self.read_file(open(CWD, path, OPEN)?),
-                kind => {
-                    self.leave_out(kind);
-                    Ok(())
-                }
-            }
-        });
+        let done =
+            statat(CWD, path, AtFlags::empty()).map_err(io::Error::from).and_then(
+                |stat| match FileType::from_raw_mode(stat.st_mode) {
+                    FileType::Directory => self.read_tree(path),
+                    FileType::RegularFile => self.read_file(open(CWD, path, OPEN)?),
+                    kind => {
+                        self.leave_out(kind);
+                        Ok(())
+                    }
+                },
+            );
         self.note(path, done);
     }
 
@@ -100,7 +101,13 @@ impl<'a> Walk<'a> {
     }
 
     /// Reads a file; of a folder returns what to go on with, and leaves its name at the end of the path.
-    fn read_entry(&mut self, folder: &Dir, entry: Result<DirEntry, Errno>, depth: usize, path: &mut PathBuf) -> Option<Dir> {
+    fn read_entry(
+        &mut self,
+        folder: &Dir,
+        entry: Result<DirEntry, Errno>,
+        depth: usize,
+        path: &mut PathBuf,
+    ) -> Option<Dir> {
         let name = match entry {
             Ok(entry) if matches!(entry.file_name().to_bytes(), b"." | b"..") => return None,
             Ok(entry) => OsStr::from_bytes(entry.file_name().to_bytes()).to_owned(),
@@ -123,7 +130,9 @@ impl<'a> Walk<'a> {
 
     fn read_name(&mut self, folder: BorrowedFd, name: &OsStr, depth: usize) -> io::Result<Option<Dir>> {
         match FileType::from_raw_mode(statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode) {
-            FileType::Directory if depth == MAX_DEPTH => Err(io::Error::other(format!("lies {MAX_DEPTH} folders deep"))),
+            FileType::Directory if depth == MAX_DEPTH => {
+                Err(io::Error::other(format!("lies {MAX_DEPTH} folders deep")))
+            }
             FileType::Directory => self.open_folder(folder, name).map(Some),
             FileType::RegularFile => self.read_file(open(folder, name, OPEN | OFlags::NOFOLLOW)?).map(|()| None),
             kind => {

@@ -1,12 +1,12 @@
 //! The figures of a plan's page: what cutting and codecs make of the data, and what that does on the machine.
 
 use laboratory::{Cut, Distinct, Surveyed};
-use plot::{Anchor, Axis, Colour, Frame, Page, Scale};
+use plot::{Anchor, Axis, Colour, Frame, Label, Page, Point, Scale, place_labels};
 use policy::cost::write_time::Reduction;
 
 use super::panel::{COLOURS, Curve, FAINT, INK, Panel, RULE, page};
 use crate::commands::plan::data::{CODECS, saved_share};
-use crate::commands::plan::system_report::{Case, SystemReport, keeping_million_eur};
+use crate::commands::plan::system_report::{Case, SystemReport, keeping_eur};
 
 const FRAME: Frame = Frame { left: 64.0, top: 92.0, width: 620.0, height: 300.0 };
 const PAGE: (f64, f64) = (900.0, 450.0);
@@ -38,7 +38,12 @@ pub fn of_system(report: &SystemReport) -> Vec<(&'static str, Page)> {
 }
 
 fn savings(surveyed: &Surveyed) -> Page {
-    let mut page = page(PAGE.0, PAGE.1, "What deduplication saves", "by the way files are cut; bars are errors that hold in 95 of 100 cases");
+    let mut page = page(
+        PAGE.0,
+        PAGE.1,
+        "What deduplication saves",
+        "by the way files are cut; bars are errors that hold in 95 of 100 cases",
+    );
     let all = surveyed.bytes as f64;
     let saved = |found: &Distinct| 100.0 * saved_share(found, all);
     let most = surveyed.cuts.iter().map(|(_, found)| saved(found)).fold(1.0, f64::max);
@@ -54,13 +59,14 @@ fn savings(surveyed: &Surveyed) -> Page {
         let points = found.map(|(cut, found)| (kib(cut), saved(found))).collect();
         Curve { name: name.to_owned(), colour, points }
     };
+    let whole = surveyed.cuts.iter().find(|(cut, _)| *cut == Cut::Whole).map_or(0.0, |(_, found)| saved(found));
     let curves = [
+        Curve { name: "whole files".to_owned(), colour: FAINT, points: vec![(3.5, whole), (72.0, whole)] },
         curve("content-defined", COLOURS[0], |cut| matches!(cut, Cut::Content(_))),
         curve("fixed", COLOURS[1], |cut| matches!(cut, Cut::Fixed(_))),
     ];
     for (cut, found) in &surveyed.cuts {
         if *cut == Cut::Whole {
-            panel.level(&mut page, saved(found), "whole files");
             continue;
         }
         let (value, error) = (saved(found), 100.0 * found.error_bytes / all);
@@ -68,35 +74,54 @@ fn savings(surveyed: &Surveyed) -> Page {
         panel.line(&mut page, FAINT, 1.2, &ends);
     }
     panel.curves(&mut page, &curves);
-    for curve in &curves {
+    for curve in &curves[1..] {
         curve.points.iter().for_each(|point| page.circle(curve.colour, panel.place(*point), 3.2));
     }
     page
 }
 
 fn ratios(surveyed: &Surveyed) -> Page {
-    let mut page = page(PAGE.0, PAGE.1, "What codecs make of what deduplication leaves", "raw for each stored byte, and what a core of this machine encodes");
+    let mut page = page(
+        PAGE.0,
+        PAGE.1,
+        "What codecs make of what deduplication leaves",
+        "raw for each stored byte, and what a core of this machine encodes",
+    );
     let found = CODECS.iter().zip(&surveyed.of_new).filter_map(|(codec, found)| Some((codec.name, found.as_ref()?)));
-    let points: Vec<(&str, f64, f64)> = found.map(|(name, found)| (name, found.mb_per_s, 1.0 / found.stored_share)).collect();
+    let points: Vec<(&str, f64, f64)> =
+        found.map(|(name, found)| (name, found.mb_per_s, 1.0 / found.stored_share)).collect();
     let [slowest, fastest] = [f64::min, f64::max].map(|of| points.iter().map(|point| point.1).fold(100.0, of));
     let most = points.iter().map(|point| point.2).fold(1.0, f64::max);
-    let scale = Scale { x: Axis::logarithmic(slowest / 2.0, fastest * 2.0), y: Axis::linear(0.0, round_up(most * 1.15)) };
+    let scale =
+        Scale { x: Axis::logarithmic(slowest / 2.0, fastest * 2.0), y: Axis::linear(0.0, round_up(most * 1.15)) };
     let panel = Panel { frame: FRAME, scale };
     page.axes(FRAME, scale, "ratio", "MB/s of a core");
     panel.level(&mut page, 1.0, "no codec");
-    for ((name, mb_per_s, ratio), colour) in points.iter().zip(COLOURS) {
-        let (x, y) = panel.place((*mb_per_s, *ratio));
-        page.circle(colour, (x, y), 5.0);
-        page.text((x, y - 10.0), Anchor::Middle, INK, name);
+    let places: Vec<Point> = points.iter().map(|(_, mb_per_s, ratio)| panel.place((*mb_per_s, *ratio))).collect();
+    let label = |(point, (name, ..)): (&Point, &(&str, f64, f64))| Label {
+        point: *point,
+        text: (*name).to_owned(),
+        size: 12.0,
+    };
+    let labels: Vec<Label> = places.iter().zip(&points).map(label).collect();
+    places.iter().zip(COLOURS).for_each(|(place, colour)| page.circle(colour, *place, 5.0));
+    for (label, placed) in labels.iter().zip(place_labels(FRAME, &places, &labels)) {
+        let Some(placed) = placed else { continue };
+        if let Some(end) = placed.leader {
+            page.line(RULE, 0.8, vec![label.point, end]);
+        }
+        page.sized_text(placed.at, Anchor::Start, label.size, INK, &label.text);
     }
     page
 }
 
 fn phases(report: &SystemReport) -> Page {
     let plain_s = report.unreduced_phase_s();
-    let subtitle = "computation, and behind it what of the writing is not hidden; reduced where that makes the phase shorter";
+    let subtitle =
+        "computation, and behind it what of the writing is not hidden; reduced where that makes the phase shorter";
     let mut page = page(PAGE.0, PAGE.1, "How long a phase takes", subtitle);
-    let rows = [("unreduced", plain_s)].into_iter().chain(report.cases.iter().map(|case| (case.name(), case.phase.seconds)));
+    let rows =
+        [("unreduced", plain_s)].into_iter().chain(report.cases.iter().map(|case| (case.name(), case.phase.seconds)));
     let rows: Vec<(&str, f64)> = rows.collect();
     let most = rows.iter().map(|row| row.1).fold(0.0, f64::max);
     let (left, step) = (130.0, 40.0);
@@ -118,12 +143,13 @@ fn phases(report: &SystemReport) -> Page {
 
 fn costs(report: &SystemReport) -> Page {
     const MAX_YEARS: f64 = 10.0;
-    let keeping = |reduction: &Reduction, years| keeping_million_eur(report, reduction, years);
+    let keeping = |reduction: &Reduction, years| keeping_eur(report, reduction, years);
     let most = keeping(&Reduction::NONE, MAX_YEARS);
-    let subtitle = format!("{:.3} PB before reduction, {} EUR a TB and year, a hundredth of that ten years later", report.machine.kept_pb, report.machine.eur_per_tb_year);
+    let (kept_tb, price) = (report.machine.kept_tb, report.machine.eur_per_tb_year);
+    let subtitle =
+        format!("{kept_tb:.3} TB before reduction, {price} EUR a TB and year, a hundredth of that ten years later");
     let mut page = page(PAGE.0, PAGE.1, "What it costs to keep the data", &subtitle);
-    // Small sums are told in thousands, so that the axis has digits.
-    let (unit, factor) = if most < 1.0 { ("thousand EUR", 1000.0) } else { ("million EUR", 1.0) };
+    let (unit, factor) = if most < 1e6 { ("EUR", 1.0) } else { ("million EUR", 1e-6) };
     let scale = Scale { x: Axis::linear(0.0, MAX_YEARS), y: Axis::from_zero(most * factor * 1.05) };
     let panel = Panel { frame: FRAME, scale };
     page.axes(FRAME, scale, unit, "years");

@@ -20,7 +20,8 @@ const WRITE_TIME: Duration = Duration::from_secs(3);
 pub fn write_mb_per_s(directory: &Path, progress: &Progress) -> anyhow::Result<f64> {
     let noise = noise()?;
     let written = nameless(directory).and_then(|file| write(file, &noise, progress));
-    let (bytes, took) = written.with_context(|| format!("{}: cannot be written to measure it", shown::local(directory)))?;
+    let (bytes, took) =
+        written.with_context(|| format!("{}: cannot be written to measure it", shown::local(directory)))?;
     Ok(bytes as f64 / 1e6 / took.as_secs_f64().max(1e-6))
 }
 

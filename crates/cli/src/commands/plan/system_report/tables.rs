@@ -163,43 +163,43 @@ fn links(report: &SystemReport) -> Table {
 fn codec_of(case: &Case) -> Codec {
     Codec {
         name: case.name(),
-        ratio: 1.0 / case.reduction.encoded_share,
+        ratio: 1.0 / case.reduction.encoded_share.min(1.0),
         compress_mb_per_s: case.reduction.encode_mb_per_s,
         decompress_mb_per_s: f64::INFINITY,
     }
 }
 
-/// Returns what it costs to keep so many PB of raw data (million EUR).
-pub fn keeping_million_eur(report: &SystemReport, reduction: &Reduction, years: f64) -> f64 {
+/// Returns what it costs to keep the data, reduced, for so many years (EUR).
+pub fn keeping_eur(report: &SystemReport, reduction: &Reduction, years: f64) -> f64 {
     let costs = ResultCosts {
-        stored_tb: report.machine.kept_pb * 1000.0 * reduction.stored_share(),
+        stored_tb: report.machine.kept_tb * reduction.stored_share(),
         input_tb: 0.0,
         node_hours: 0.0,
         reads_per_year: 0.0,
         eur_per_tb_year: report.machine.eur_per_tb_year,
         eur_per_node_hour: EUR_PER_NODE_HOUR,
     };
-    recomputation::keeping_eur(&costs, years) / 1e6
+    recomputation::keeping_eur(&costs, years)
 }
 
 fn costs(report: &SystemReport) -> Table {
-    let kept_pb = report.machine.kept_pb;
+    let kept_tb = report.machine.kept_tb;
     let row = |name: &str, reduction: &Reduction| {
         let bought = Codec { name: "", ratio: 1.0 / reduction.stored_share(), ..codecs::NONE };
-        let servers = procurement::purchase(Scenario::FewServers, kept_pb, &bought, &procurement::LECTURE);
-        let keeping = YEARS.map(|years| Number(keeping_million_eur(report, reduction, years), 3));
-        [Word(name.to_owned()), Number(kept_pb * reduction.stored_share(), 3)]
+        let servers = procurement::purchase(Scenario::FewServers, kept_tb / 1000.0, &bought, &procurement::LECTURE);
+        let keeping = YEARS.map(|years| Number(keeping_eur(report, reduction, years), 0));
+        [Word(name.to_owned()), Number(kept_tb * reduction.stored_share(), 3)]
             .into_iter()
             .chain(keeping)
-            .chain([Number(servers.servers, 0), Number(servers.cost_million_eur, 3)])
+            .chain([Number(servers.servers, 0), Number(1e6 * servers.cost_million_eur, 0)])
             .collect()
     };
-    let of_years = |years: f64| column(format!("keeping_{years}_years_million_eur"), format!("{years:.0} a"), "M EUR");
-    let columns = [column("codec", "codec or mode", ""), column("stored_pb", "stored", "PB")];
-    let bought = [column("servers", "buying", "servers"), column("purchase_million_eur", "", "M EUR")];
+    let of_years = |years: f64| column(format!("keeping_{years}_years_eur"), format!("{years:.0} a"), "EUR");
+    let columns = [column("codec", "codec or mode", ""), column("stored_tb", "stored", "TB")];
+    let bought = [column("servers", "buying", "servers"), column("purchase_eur", "", "EUR")];
     Table {
         name: "costs",
-        title: format!("Costs of {kept_pb:.3} PB over the years, at prices that fall as capacity grows").into(),
+        title: format!("Costs of {} TB over the years, at prices that fall as capacity grows", short(kept_tb)).into(),
         columns: columns.into_iter().chain(YEARS.map(of_years)).chain(bought).collect(),
         rows: [row("unreduced", &Reduction::NONE)]
             .into_iter()
