@@ -23,10 +23,10 @@ pub struct SampledCodec {
 }
 
 /// Of all bytes fewer blocks are encoded than of what deduplication leaves, which is what a store encodes.
-const FEWER: u64 = 4;
+const FEWER: u64 = 8;
 
 /// Fewer than this say too little.
-const MIN_BLOCKS: u64 = 32;
+const MIN_BLOCKS: u64 = 16;
 
 impl SampledCodec {
     /// Returns the codec with a smaller part of the blocks.

@@ -36,9 +36,9 @@ pub struct PlannedCodec {
 /// What [`RATED`] has, in its order.
 pub const CODECS: [PlannedCodec; RATED.len()] = [
     PlannedCodec { name: "lz4", option: ("codec", "lz4"), max_blocks: 2048 },
-    PlannedCodec { name: "zstd:3", option: ("codec", "zstd:3"), max_blocks: 512 },
-    PlannedCodec { name: "performance", option: ("mode", "performance"), max_blocks: 1024 },
-    PlannedCodec { name: "balanced", option: ("mode", "balanced"), max_blocks: 512 },
+    PlannedCodec { name: "zstd:3", option: ("codec", "zstd:3"), max_blocks: 256 },
+    PlannedCodec { name: "performance", option: ("mode", "performance"), max_blocks: 256 },
+    PlannedCodec { name: "balanced", option: ("mode", "balanced"), max_blocks: 256 },
     PlannedCodec { name: "archival", option: ("mode", "archival"), max_blocks: 32 },
 ];
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::Plan;
 use super::figures::data::{self, Drawn};
-use super::table::Table;
+use super::table::{Cell, Column, Table};
 use crate::shown;
 
 const STYLE: &str = include_str!("html/style.css");
@@ -45,19 +45,21 @@ fn section(title: &str, figures: &[(&str, plot::Page)], tables: &[Table]) -> Str
 }
 
 fn table(table: &Table) -> String {
-    let head = |column: &super::table::Column| {
+    let head = |column: &Column| {
         let words = column.head.iter().filter(|word| !word.is_empty()).map(|word| escaped(word));
         format!("<th scope=\"col\">{}</th>", words.collect::<Vec<_>>().join("<br>"))
     };
-    let row = |cells: &Vec<super::table::Cell>| {
-        let cell = |cell: &super::table::Cell| {
-            let class = if cell.is_word() { " class=\"word\"" } else { "" };
-            format!("<td{class}>{}</td>", escaped(&cell.text()))
+    let row = |cells: &Vec<Cell>| {
+        let cell = |(number, cell): (usize, &Cell)| match (number, cell.is_word()) {
+            (0, _) => format!("<th scope=\"row\">{}</th>", escaped(&cell.text())),
+            (_, true) => format!("<td class=\"word\">{}</td>", escaped(&cell.text())),
+            (_, false) => format!("<td>{}</td>", escaped(&cell.text())),
         };
-        format!("<tr>{}</tr>\n", cells.iter().map(cell).collect::<String>())
+        format!("<tr>{}</tr>\n", cells.iter().enumerate().map(cell).collect::<String>())
     };
     format!(
-        "<h3>{}</h3>\n<div class=\"wide\" tabindex=\"0\"><table>\n<thead><tr>{}</tr></thead>\n<tbody>\n{}</tbody>\n</table></div>\n{}",
+        "<div class=\"wide\" tabindex=\"0\"><table>\n<caption>{}</caption>\n<thead><tr>{}</tr></thead>\n<tbody>\n{}</tbody>\n\
+         </table></div>\n{}",
         escaped(&table.title),
         table.columns.iter().map(head).collect::<String>(),
         table.rows.iter().map(row).collect::<String>(),

@@ -96,7 +96,9 @@ fn ratios(surveyed: &Surveyed) -> Page {
         Scale { x: Axis::logarithmic(slowest / 2.0, fastest * 2.0), y: Axis::linear(0.0, round_up(most * 1.15)) };
     let panel = Panel { frame: FRAME, scale };
     page.axes(FRAME, scale, "ratio", "MB/s of a core");
-    panel.level(&mut page, 1.0, "no codec");
+    let (right, y) = panel.place((fastest * 2.0, 1.0));
+    page.line(RULE, 1.4, vec![(FRAME.left, y), (right, y)]);
+    page.text((right - 6.0, y + 16.0), Anchor::End, FAINT, "no codec");
     let places: Vec<Point> = points.iter().map(|(_, mb_per_s, ratio)| panel.place((*mb_per_s, *ratio))).collect();
     let label = |(point, (name, ..)): (&Point, &(&str, f64, f64))| Label {
         point: *point,
@@ -136,7 +138,7 @@ fn phases(report: &SystemReport) -> Page {
     }
     let bottom = FRAME.top + step * rows.len() as f64;
     page.line(RULE, 1.4, vec![(compute_x, FRAME.top - 6.0), (compute_x, bottom)]);
-    page.sized_text((compute_x - 6.0, bottom + 16.0), Anchor::End, 11.0, FAINT, "computation of all nodes");
+    page.sized_text((compute_x - 6.0, bottom + 16.0), Anchor::End, 12.0, FAINT, "computation of all nodes");
     page.key((left, bottom + 40.0), COLOURS[0], "recommended");
     page
 }
