@@ -128,23 +128,23 @@ fn main() -> ExitCode {
     }
 }
 
-/// Reads the command line and, for what it leaves open, the configuration file.
+/// Returns the definition of all verbs, which is long: in one place, so that the program has it once.
+#[inline(never)]
+fn definition() -> clap::Command {
+    Command::command()
+}
+
+/// Reads the command line and, for what it leaves open, the configuration file; and for `init` the file that it names.
 fn parse() -> Result<(Command, Configuration), ExitCode> {
-    let mut definition = Command::command();
-    let configuration = Configuration::load(&definition);
+    let configuration = Configuration::load(&definition());
     let mut arguments: Vec<_> = std::env::args_os().collect();
-    let mut extended_from = None;
-    if let Ok(configuration) = &configuration
-        && configuration.extend(&mut arguments)
-    {
-        extended_from = configuration.path();
-        definition = Command::command().mut_subcommands(|verb| verb.args_override_self(true));
-    }
-    let matches = definition.try_get_matches_from_mut(arguments.clone());
-    let command = matches.and_then(|matches| Command::from_arg_matches(&matches)).and_then(with_enough_names);
-    let mut command = command.map_err(|error| failure::usage(error, extended_from))?;
+    let is_extended = configuration.as_ref().is_ok_and(|configuration| configuration.extend(&mut arguments));
+    let extended_from = configuration.as_ref().ok().and_then(Configuration::path).filter(|_| is_extended);
+    let mut command = parsed(&arguments, extended_from)?;
     if let Verb::Init(commands::init::Arguments { config: Some(path), .. }) = &command.verb {
-        command = parse_with(path, arguments)?;
+        let of_file = Configuration::of_file(path, &definition()).map_err(failure::configuration)?;
+        of_file.extend(&mut arguments);
+        command = parsed(&arguments, of_file.path())?;
     }
     let configuration = configuration.map_err(failure::configuration)?;
     if !matches!(command.verb, Verb::Config(_)) {
@@ -154,15 +154,14 @@ fn parse() -> Result<(Command, Configuration), ExitCode> {
     Ok((command, configuration))
 }
 
-/// Reads the command line again, with the options that a file has for its verb.
-fn parse_with(path: &Path, mut arguments: Vec<OsString>) -> Result<Command, ExitCode> {
-    let mut definition = Command::command();
-    let of_file = Configuration::of_file(path, &definition).map_err(failure::configuration)?;
-    of_file.extend(&mut arguments);
-    definition = Command::command().mut_subcommands(|verb| verb.args_override_self(true));
+/// Parses arguments, which may have options from a file; then an option may stand there twice.
+#[inline(never)]
+fn parsed(arguments: &[OsString], extended_from: Option<&Path>) -> Result<Command, ExitCode> {
+    let is_extended = extended_from.is_some();
+    let mut definition = definition().mut_subcommands(|verb| verb.args_override_self(is_extended));
     let matches = definition.try_get_matches_from_mut(arguments);
-    let command = matches.and_then(|matches| Command::from_arg_matches(&matches));
-    command.map_err(|error| failure::usage(error, Some(path)))
+    let command = matches.and_then(|matches| Command::from_arg_matches(&matches)).and_then(with_enough_names);
+    command.map_err(|error| failure::usage(error, extended_from))
 }
 
 /// Options may stand between names, so that clap cannot count them.
@@ -213,7 +212,7 @@ fn execute(verb: Verb, configuration: &Configuration, output: &Output) -> anyhow
         Verb::Gate(arguments) => commands::gate::execute(&arguments, output),
         Verb::Run(arguments) => run::command::execute(&arguments, output),
         Verb::Config(arguments) => commands::config::execute(&arguments, configuration, output),
-        Verb::Completions(arguments) => commands::completions::execute(&arguments, Command::command(), output),
-        Verb::Manual(arguments) => commands::manual::execute(&arguments, Command::command()),
+        Verb::Completions(arguments) => commands::completions::execute(&arguments, definition(), output),
+        Verb::Manual(arguments) => commands::manual::execute(&arguments, definition()),
     }
 }

@@ -79,9 +79,9 @@ fn what_cannot_be_read_is_named_and_the_rest_is_estimated() {
     symlink("nowhere", folder.path().join("dangling")).unwrap();
     let locked = folder.path().join("locked");
     fs::create_dir(&locked).unwrap();
-    fs::set_permissions(&locked, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o0)).unwrap();
     fs::write(folder.path().join("secret"), "x").unwrap();
-    fs::set_permissions(folder.path().join("secret"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(folder.path().join("secret"), fs::Permissions::from_mode(0o0)).unwrap();
     let found = run(&["plan".as_ref(), folder.path().as_os_str(), "--json".as_ref(), "/dev/null".as_ref()]);
     let data = &found.json()["data"];
     assert_eq!((&data["special"], &data["links"]), (&2.into(), &1.into()), "the socket and /dev/null");

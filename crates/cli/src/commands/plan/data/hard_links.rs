@@ -16,7 +16,7 @@ pub struct HardLinks {
 impl HardLinks {
     /// Tells whether the file was met under another name before.
     pub fn is_known(&mut self, stat: &Stat) -> bool {
-        let file = (stat.st_dev as u64, stat.st_ino as u64);
+        let file = (stat.st_dev, stat.st_ino);
         if stat.st_nlink < 2 || self.known.len() == MAX_FILES {
             return stat.st_nlink >= 2 && self.known.contains(&file);
         }
