@@ -39,6 +39,6 @@ pub use figure::{Drawn, figure};
 pub use measurement::{Measured, Measurement, measure};
 pub use reference::{REFERENCES, measure_references, reference_name, reference_totals};
 pub use regret::Regret;
-pub use survey::{Cut, READ_BYTES, Survey, Surveyed};
+pub use survey::{Cut, PIECE_BYTES, READ_BYTES, Survey, Surveyed};
 pub use totals::{HEADER_BYTES, Total, candidate_totals, pareto_front};
 pub use training::fit;

@@ -10,14 +10,14 @@ use crate::distinct::{Distinct, DistinctSample};
 use crate::estimate::Compressed;
 
 /// What the shortest segments have; longer ones are made of such pieces.
-const PIECE_BYTES: usize = 4 << 10;
+pub const PIECE_BYTES: usize = 4 << 10;
 /// Lengths of fixed segments.
 const FIXED_BYTES: [u64; 5] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10];
 /// Mean lengths of content-defined segments.
 const CONTENT_BYTES: [u32; 5] = [4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10];
 /// The one of stores, if nobody says otherwise.
 const USUAL_CONTENT: usize = 1;
-/// Bytes that [`Survey::add`] should be given at once: whole segments of all lengths.
+/// Bytes that [`Survey::add`] is best given at once: whole segments of all lengths.
 pub const READ_BYTES: usize = 1 << 20;
 
 /// How files would be cut.
@@ -61,7 +61,7 @@ impl Survey {
         }
     }
 
-    /// Takes what follows in a file; but for the last time [`READ_BYTES`].
+    /// Takes what follows in a file; but for the last time whole [`PIECE_BYTES`].
     pub fn add(&mut self, bytes: &[u8]) {
         for piece in bytes.chunks(PIECE_BYTES) {
             let hash = ContentHash::of(piece);
@@ -194,8 +194,8 @@ mod tests {
 
     #[test]
     fn zeros_that_are_passed_over_are_as_if_they_were_read() {
-        let noise = random::Random::new(6).bytes(1_234_567);
-        let zeros = vec![0; (7 << 20) + 4321];
+        let noise = random::Random::new(6).bytes(301 * PIECE_BYTES);
+        let zeros = vec![0; (7 << 20) + 3 * PIECE_BYTES];
         let read = surveyed(&[&[&noise[..], &zeros, &noise].concat(), &zeros]);
         let mut survey = Survey::new(1, &CODECS);
         let passed_over = |survey: &mut Survey| {

@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use laboratory::{READ_BYTES, Survey};
+use laboratory::{PIECE_BYTES, READ_BYTES, Survey};
 use rustix::fs::{AtFlags, CWD, Dir, DirEntry, FileType, Mode, OFlags, SeekFrom, fstat, openat, seek, statat};
 use rustix::io::Errno;
 use rustix::path::Arg;
@@ -172,8 +172,9 @@ impl<'a> Walk<'a> {
         done
     }
 
-    /// Reads data, and of each hole the first and the last bytes.
+    /// Reads data, and of each hole the first and the last bytes: whole pieces of segments.
     fn read_sparse(&mut self, file: &mut File, bytes: u64) -> io::Result<()> {
+        const PIECE: u64 = PIECE_BYTES as u64;
         let mut at = 0;
         while at < bytes {
             let data = match seek(&*file, SeekFrom::Data(at)) {
@@ -181,8 +182,9 @@ impl<'a> Walk<'a> {
                 Err(Errno::NXIO) => bytes,
                 Err(error) => return Err(error.into()),
             };
-            at += self.survey.skip_zeros(data - at);
-            let end = if data == bytes { bytes } else { seek(&*file, SeekFrom::Hole(data))?.clamp(data, bytes) };
+            at += self.survey.skip_zeros((data - data % PIECE).saturating_sub(at));
+            let hole = if data == bytes { bytes } else { seek(&*file, SeekFrom::Hole(data))? };
+            let end = hole.next_multiple_of(PIECE).min(bytes);
             seek(&*file, SeekFrom::Start(at))?;
             self.read_bytes(file, end - at)?;
             at = end;
