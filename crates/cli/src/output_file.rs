@@ -17,13 +17,40 @@ pub fn check<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> any
     if found.as_ref().is_some_and(Metadata::is_dir) {
         misuse!("{}: is a directory; name a file to write", shown::local(path));
     }
-    let is_it = |input: &Path| is_same(found.as_ref(), std::fs::metadata(input).ok().as_ref());
-    if inputs.into_iter().any(is_it) {
-        misuse!("{}: is one of the files that are read; write another one", shown::local(path));
+    let target = std::fs::canonicalize(path).ok();
+    for input in inputs {
+        if is_same(found.as_ref(), std::fs::metadata(input).ok().as_ref()) {
+            misuse!("{}: is one of the files that are read; write another one", shown::local(path));
+        }
+        if target.as_deref().is_some_and(|target| lies_below(target, input)) {
+            let input = shown::local(input);
+            misuse!("{}: is there, in {input}, which is read; remove it, or write another one", shown::local(path));
+        }
     }
     let folder = folder(path);
     access(&folder, Access::WRITE_OK | Access::EXEC_OK)
         .with_context(|| format!("{}: cannot be written in {}", shown::local(path), shown::local(&folder)))
+}
+
+/// Refuses two outputs that are one file: the second would take the first one's place.
+pub fn check_apart(paths: &[&Path]) -> anyhow::Result<()> {
+    for (number, path) in paths.iter().enumerate() {
+        if paths[..number].iter().any(|other| place(other) == place(path)) {
+            misuse!("{}: is to be written twice; name another file for one of both", shown::local(path));
+        }
+    }
+    Ok(())
+}
+
+/// Returns where a file is or will be, whatever links lead there.
+fn place(path: &Path) -> PathBuf {
+    let to_be = || folder(path).canonicalize().ok().map(|folder| folder.join(path.file_name().unwrap_or_default()));
+    path.canonicalize().ok().or_else(to_be).unwrap_or_else(|| path.to_owned())
+}
+
+/// A file that only lies beside those that are read is none of them.
+fn lies_below(target: &Path, input: &Path) -> bool {
+    std::fs::canonicalize(input).is_ok_and(|input| input.is_dir() && target.starts_with(input))
 }
 
 fn is_same(one: Option<&Metadata>, other: Option<&Metadata>) -> bool {
@@ -85,6 +112,26 @@ mod tests {
         assert!(check(&folder, []).unwrap_err().to_string().contains("is a directory"));
         assert!(check(&folder.join("missing/made"), []).is_err());
         assert!(write(&folder.join("missing/made"), b"").is_err());
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn files_below_a_folder_that_is_read_and_files_written_twice_are_refused() {
+        let folder = std::env::temp_dir().join(format!("thalweg-output-below-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("data/below")).unwrap();
+        let (data, there) = (folder.join("data"), folder.join("data/below/run.svg"));
+        std::fs::write(&there, "data").unwrap();
+        let refusal = |path: &Path| check(path, [data.as_path()]).unwrap_err().to_string();
+        assert!(refusal(&there).contains("which is read"));
+        let link = folder.join("link");
+        std::os::unix::fs::symlink(&there, &link).unwrap();
+        assert!(refusal(&link).contains("which is read"));
+        check(&folder.join("data/new.svg"), [data.as_path()]).unwrap();
+        check(&folder.join("beside.svg"), [data.as_path()]).unwrap();
+        let new = [folder.join("a.html"), folder.join("data/../a.html"), folder.join("b.html")];
+        check_apart(&[&new[0], &new[2]]).unwrap();
+        assert!(check_apart(&[&new[0], &new[1]]).unwrap_err().to_string().contains("written twice"));
+        assert!(check_apart(&[&there, &link]).is_err());
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

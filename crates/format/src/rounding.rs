@@ -78,7 +78,7 @@ pub enum ErrorBound {
 
 impl ErrorBound {
     /// All that can be asked for, for people.
-    pub const NAMES: &str = "absolute:E (in the values' unit), relative:E (a share of each value), range:E (a share of their range); shares are below 1";
+    pub const NAMES: &str = "absolute:E (in the values' unit), relative:E (a share of each value), range:E (a share of their range); E is above 0 and finite, shares are below 1";
 }
 
 impl fmt::Display for ErrorBound {

@@ -126,7 +126,9 @@ fn each<F: Float, const N: usize>(
         let nearest = F::of(step.nearest(value));
         // Differences of values that are so near each other are exact. NaNs fail every comparison.
         let error = (nearest.double() - value).abs();
-        let is_taken = error > 0.0 && step.allows(error, value) && value != missing;
+        // No value that is there becomes one that is missing.
+        let is_free = value != missing && nearest.double() != missing;
+        let is_taken = error > 0.0 && step.allows(error, value) && is_free;
         *bytes = if is_taken { write(nearest) } else { *bytes };
         let met = if is_taken { step.measure(error, value) } else { 0.0 };
         rounded.altered += u64::from(is_taken);

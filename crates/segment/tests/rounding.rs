@@ -148,6 +148,20 @@ fn nans_infinities_zeros_and_missing_values_keep_their_bits() {
 }
 
 #[test]
+fn no_value_becomes_a_missing_one() {
+    let count = |values: &[u8], missing: f32| {
+        values.as_chunks::<4>().0.iter().filter(|bytes| f32::from_le_bytes(**bytes) == missing).count()
+    };
+    for (bound, missing) in [(ErrorBound::Relative(1e-3), -32768.0f32), (ErrorBound::Absolute(0.5), 0.0)] {
+        let near = (0..2000).map(|step| missing + (step - 1000) as f32 * 1e-3 * missing.abs().max(1.0));
+        let mut values: Vec<u8> = near.flat_map(f32::to_le_bytes).collect();
+        let before = count(&values, missing);
+        let altered = rounder(FloatType::F32, bound, Some(missing.into())).round(&mut values).altered;
+        assert!(altered > 1000 && count(&values, missing) == before, "{bound}: {altered}");
+    }
+}
+
+#[test]
 fn subnormal_numbers_stay_by_a_relative_bound_and_vanish_below_an_absolute_one() {
     let least = f32::from_bits(5).to_le_bytes();
     assert_eq!(rounded(FloatType::F32, ErrorBound::Relative(0.5), &least).0, least);

@@ -13,6 +13,7 @@ mod tables;
 
 use std::path::{Path, PathBuf};
 
+use anyhow::bail;
 use clap::ArgGroup;
 use policy::compression::Conditions;
 use policy::cost::machine::Machine;
@@ -21,6 +22,7 @@ use serde_json::{Value, json};
 use crate::output::Output;
 use crate::output_file;
 use crate::picture::{self, Picture};
+use crate::shown;
 
 use data::Report;
 use figures::Figure;
@@ -109,7 +111,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let parts = [table::lines(&of_measured), plan.as_ref().map(Plan::lines).unwrap_or_default(), table::lines(&all)];
     let parts: Vec<Vec<String>> = parts.into_iter().filter(|part| !part.is_empty()).collect();
     parts.join(&String::new()).iter().try_for_each(|line| output.line(line))?;
-    plan.map_or(Ok(()), |plan| plan.report.complete(output))
+    plan.map_or(Ok(()), |plan| plan.complete(arguments, output))
 }
 
 /// Finds out before the work whether all files can be written, and that none is read.
@@ -121,7 +123,9 @@ fn check_files(arguments: &Arguments) -> anyhow::Result<()> {
     let measurement = arguments.measure.then(|| measurement_file(arguments));
     let written = [measurement, arguments.recommended.as_deref(), arguments.html.as_deref()];
     let pictures = arguments.plot.iter().map(Picture::path);
-    written.into_iter().flatten().chain(pictures).try_for_each(|path| output_file::check(path, inputs()))
+    let all: Vec<&Path> = written.into_iter().flatten().chain(pictures).collect();
+    output_file::check_apart(&all)?;
+    all.into_iter().try_for_each(|path| output_file::check(path, inputs()))
 }
 
 fn measurement_file(arguments: &Arguments) -> &Path {
@@ -170,6 +174,17 @@ impl Plan {
             output_file::write(path, html::page(self, &arguments.data).as_bytes())?;
         }
         Ok(())
+    }
+
+    /// Fails where something was asked for and cannot be had.
+    fn complete(&self, arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
+        self.report.complete(output)?;
+        match &arguments.recommended {
+            Some(path) if self.of_system.is_none() => {
+                bail!("{}: is not written: of data without a byte nothing is recommended", shown::local(path))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn document(&self) -> Value {

@@ -38,7 +38,7 @@ use self::queue::Queue;
 use self::replacing::Replacing;
 pub use self::replacing::versions_of;
 pub use self::rounding::shown as shown_rounding;
-use self::rounding::{FileRounding, not_whole};
+use self::rounding::{FileRounding, end_not_whole};
 use self::snapshot::SnapshotNames;
 pub use self::snapshot::SnapshotOptions;
 pub use self::sources::{Source, plan, total_bytes};
@@ -177,7 +177,7 @@ fn pack_stream(
             break;
         }
         if let Some(rounding) = &mut rounding {
-            if let Some(why) = not_whole(&rounding.request, count as u64) {
+            if let Some(why) = end_not_whole(&rounding.request, count as u64) {
                 bail!("standard input: the last {why} Nothing was put");
             }
             rounding.round(&mut buffer[..count]);

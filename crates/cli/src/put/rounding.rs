@@ -57,6 +57,11 @@ impl FileRounding {
     }
 }
 
+/// Returns why the end of what comes in so many bytes at last is no whole value.
+pub fn end_not_whole(request: &Rounding, bytes: u64) -> Option<String> {
+    not_whole(request, bytes % request.float.bytes() as u64)
+}
+
 /// Returns why so many bytes are not whole values.
 pub fn not_whole(request: &Rounding, bytes: u64) -> Option<String> {
     let value_bytes = request.float.bytes() as u64;

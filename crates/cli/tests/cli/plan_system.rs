@@ -127,3 +127,24 @@ fn the_page_is_one_file_that_needs_no_other() {
     let over_data = run(&["plan".as_ref(), "--html".as_ref(), data.as_os_str(), data.as_os_str()]).expect(2);
     assert!(over_data.stderr.contains("is one of the files that are read"), "{}", over_data.stderr);
 }
+
+#[test]
+fn what_is_there_already_is_not_lost_to_a_plan() {
+    let folder = folder();
+    let (data, empty, old) = (folder.path().join("data"), folder.path().join("empty"), folder.path().join("old.toml"));
+    fs::create_dir(&empty).unwrap();
+    fs::write(&old, "of an earlier plan").unwrap();
+    let plan = |of: &Path, options: &[&Path]| {
+        let words = ["--recommended", "--html"].into_iter().zip(options);
+        let options = words.flat_map(|(word, path)| [word.as_ref(), path.as_os_str()]);
+        run(&["plan".as_ref(), of.as_os_str()].into_iter().chain(options).collect::<Vec<_>>())
+    };
+    let nothing = plan(&empty, &[&old]).expect(1);
+    assert!(nothing.stderr.contains("nothing is recommended"), "{}", nothing.stderr);
+    let over_data = plan(&data, &[&data.join("once")]).expect(2);
+    assert!(over_data.stderr.contains("which is read"), "{}", over_data.stderr);
+    let twice = plan(&data, &[&folder.path().join("a"), &folder.path().join("data/../a")]).expect(2);
+    assert!(twice.stderr.contains("written twice"), "{}", twice.stderr);
+    assert_eq!(fs::read(&old).unwrap(), b"of an earlier plan");
+    assert_eq!(fs::metadata(data.join("once")).unwrap().len(), 1_500_000);
+}

@@ -93,7 +93,7 @@ impl Report {
         self.walked.problems.iter().for_each(|problem| output.note(problem));
         if self.walked.unreadable > 0 {
             let names = shown::count(self.walked.unreadable, "name");
-            bail!(Incomplete(format!("{names} could not be read, and are not in the estimates")));
+            bail!(Incomplete(format!("{names} could not be read: the estimates are of the others")));
         }
         Ok(())
     }

@@ -112,6 +112,13 @@ fn of_codec(report: &SystemReport) -> String {
 fn of_place(report: &SystemReport) -> String {
     let chosen = report.chosen();
     let write_s = chosen.by_writers.seconds;
+    let unreduced_s = report.unreduced_phase_s();
+    if unreduced_s < chosen.phase.seconds {
+        return format!(
+            "a phase is shorter without any reduction ({unreduced_s:.1} s) than with the best ({:.1} s): a store saves bytes here, if any, and no time",
+            chosen.phase.seconds
+        );
+    }
     match chosen.phase.place {
         Place::Writers => format!(
             "reduce where it is written (run --reduce client): it takes {write_s:.1} s, and no number of deduplication nodes makes a phase shorter"

@@ -169,7 +169,11 @@ impl Key {
         let Some(text) = text else { return Err(format!("a number is needed, not {}", value.type_str())) };
         let number = text.replace('_', "").parse::<f64>();
         let number = number.ok().filter(|number| (self.least..=self.most).contains(number));
-        number.ok_or_else(|| format!("{text} is not a number from {} to {}", self.least, self.most))
+        let number = number.ok_or_else(|| format!("{text} is not a number from {} to {}", self.least, self.most))?;
+        if number > 0.0 && number < RATE[0] && self.section == "codecs" {
+            return Err(format!("{text} is neither 0 nor at least {}", RATE[0]));
+        }
+        Ok(number)
     }
 }
 
