@@ -470,7 +470,7 @@ def frames():
     for path in sorted((FOLDER / "frames").iterdir()):
         data = path.read_bytes()
         magic, protocol, zero, kind, request, body, payload, _ = struct.unpack("<4sBBHQIIQ", data[:32])
-        assert magic == b"TWGF" and protocol == 15 and zero == 0 and len(data) == 32 + body + payload, path
+        assert magic == b"TWGF" and protocol == 16 and zero == 0 and len(data) == 32 + body + payload, path
         unasked = kind in (0x8004, 0x8006, 0x8047, 0x8049)
         assert path.name.startswith(f"{kind:04x}-") and (request == 0) == unasked, path
         if kind in BODIES:

@@ -72,5 +72,7 @@ pub fn open_remote(remote: Remote, access: Access) -> Result<Arc<Repository>> {
         Access::Read | Access::Inspect => Lease::begin_reading(catalog.clone())?,
         Access::Write | Access::Remove => Lease::begin(catalog.clone(), Purpose::Write)?,
     };
-    Ok(Arc::new(Repository::remote(settings, Arc::new(RemoteStore::new(remote)), catalog, lease)))
+    let model = if access == Access::Write { remote.model()? } else { None };
+    let store = Arc::new(RemoteStore::new(remote));
+    Ok(Arc::new(Repository::remote(settings, store, catalog, lease).with_model(model)))
 }

@@ -245,8 +245,9 @@ fn open_with(path: &Path, settings: Settings, access: Access) -> Result<Reposito
     let options = Options { merges_table: matches!(access, Access::Write | Access::Remove), ..Options::default() };
     let local = Arc::new(LocalStore::open(files, state, &settings, registrar, options)?);
     let repository = Repository::local(settings, LocalEngines { store: local, catalog }, lease);
-    let refused_model = if access == Access::Write { use_model_of(path) } else { None };
-    Ok(Repository { unsound, refused_model, catalog_lock, reserve, shared_reserve, ..repository })
+    let used_model = if access == Access::Write { use_model_of(path) } else { Ok(None) };
+    let (model, refused_model) = used_model.map_or_else(|why| (None, Some(why)), |model| (model, None));
+    Ok(Repository { unsound, model, refused_model, catalog_lock, reserve, shared_reserve, ..repository })
 }
 
 /// Returns the store's directory and that of its state. A link in the place of a folder of a store that others may write

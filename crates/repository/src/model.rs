@@ -34,20 +34,23 @@ pub fn write_model(path: &Path, bytes: &[u8]) -> Result<()> {
     })
 }
 
-/// Lets this process choose by the store's model, where it has one. Returns why it is of no use: then the built-in one
-/// serves.
-pub(crate) fn use_model_of(path: &Path) -> Option<String> {
+/// Lets this process choose by the store's model, where it has one, and returns its bytes. The error says why it is of no use: then
+/// the built-in one serves.
+pub(crate) fn use_model_of(path: &Path) -> std::result::Result<Option<Vec<u8>>, String> {
     let file = path.join(MODEL_FILE);
     let read = open_ordinary(&file, OpenOptions::new().read(true)).and_then(|file| {
         let mut bytes = Vec::new();
         file.take(MAX_MODEL_BYTES as u64 + 1).read_to_end(&mut bytes).map(|_| bytes)
     });
     let refused = match read {
-        Ok(bytes) => segment::use_model(&bytes).err()?.to_string(),
-        Err(error) if error.kind() == ErrorKind::NotFound => return None,
+        Ok(bytes) => match segment::use_model(&bytes) {
+            Ok(()) => return Ok(Some(bytes)),
+            Err(error) => error.to_string(),
+        },
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => error.to_string(),
     };
-    Some(format!(
+    Err(format!(
         "{}: {refused}; codecs are chosen by the built-in model; `thalweg train DATA --into {}` makes a new one",
         file.display(),
         path.display()

@@ -49,6 +49,8 @@ pub struct Repository {
     pub(crate) unsound: Option<String>,
     /// The codec of this process's data, where it is another than the store's.
     pub(crate) codec: OnceLock<CodecChoice>,
+    /// The store's own model for the choice of codecs, where it has one that is of use.
+    pub model: Option<Vec<u8>>,
     /// Why the store's model for the choice of codecs is of no use, where it has such a one.
     pub refused_model: Option<String>,
     /// Keeps the catalog from being replaced. Behind the lease, which ends in the catalog.
@@ -80,11 +82,18 @@ impl Repository {
             readers_ahead: AtomicU64::new(0),
             unsound: None,
             codec: OnceLock::new(),
+            model: None,
             refused_model: None,
             catalog_lock: None,
             shared_reserve: None,
             reserve: None,
         }
+    }
+
+    /// Lets this process choose by a model that the store's node sent; one that is of no use here changes nothing.
+    pub fn with_model(self, model: Option<Vec<u8>>) -> Self {
+        let model = model.filter(|model| segment::use_model(model).is_ok());
+        Repository { model, ..self }
     }
 
     /// Encodes what this process stores from now on by another choice than the store's; the first one counts.

@@ -15,6 +15,11 @@ impl Reducer for SegmentReducer {
         names_digest(entries)
     }
 
+    fn use_model(&self, model: &[u8]) {
+        // The model that came with this program serves then.
+        let _ = segment::use_model(model);
+    }
+
     fn encode(&self, settings: &Settings, segments: &[(Fingerprint, &[u8])]) -> Vec<Block> {
         encode_in_blocks(BlockKind::Data, segments.iter().copied(), None, settings.codec).collect()
     }

@@ -292,6 +292,7 @@ impl Connection {
                 done()
             }
             Request::Statistics {} => self.statistics(),
+            Request::Model {} => self.model(),
             Request::Recover { session } => plain(Reply::Version { number: self.recover(session)? }),
             request => self.answer_of_path(request),
         }
@@ -452,6 +453,12 @@ impl Connection {
         });
         let reply = Reply::Blocks { blocks: blocks.collect() };
         Ok(Answered { reply, payload, _charge: Some(charge) })
+    }
+
+    fn model(&self) -> Answer {
+        let model = self.node.repository.model.clone().unwrap_or_default();
+        let charge = self.outbox.charge_answer(model.len() as u64);
+        Ok(Answered { reply: Reply::Model {}, payload: vec![model], _charge: Some(charge) })
     }
 
     fn statistics(&self) -> Answer {

@@ -51,6 +51,27 @@ fn a_tree_goes_to_a_node_and_comes_back() {
     node.at("ls", "nothing", &[]).expect(1);
 }
 
+/// A model that has seen noise alone encodes nothing.
+#[test]
+fn what_is_put_through_a_node_is_encoded_by_the_stores_own_model() {
+    let (store, trained) = (Store::new(), Store::new());
+    let (noise, source) = (store.path("noise"), store.path("source"));
+    fs::write(&noise, Random::new(3).bytes(8 << 20)).unwrap();
+    let words: Vec<u8> = (0..1 << 18).flat_map(|number: u32| (number / 3).to_le_bytes()).collect();
+    fs::write(&source, words).unwrap();
+    run(&["train".as_ref(), noise.as_os_str(), "--into".as_ref(), trained.directory().as_os_str()]).expect(0);
+    let stored_bytes = |store: &Store| {
+        let node = Node::of(store);
+        run(&["put".as_ref(), source.as_os_str(), &node.address("words")]).expect(0);
+        run(&["stats".into(), OsString::from(format!("thalweg://{}", node.address)), "--json".into()]).expect(0).json()
+            ["stored_bytes"]
+            .as_u64()
+            .unwrap()
+    };
+    let (built_in, own) = (stored_bytes(&store), stored_bytes(&trained));
+    assert!(own > 1 << 20 && built_in < own / 2, "{built_in} and {own} bytes");
+}
+
 /// One line says so, not one for each file.
 #[test]
 fn a_get_whose_node_goes_away_ends_with_what_it_has() {

@@ -70,6 +70,7 @@ fn join(path: &Path, near: Repository, far: Arc<Repository>) -> Result<Repositor
         sent: sent.clone(),
         claim_owners: AtomicU64::new(FIRST_COMMITTER),
     };
+    let model = far.model.clone();
     let upstream = Upstream { far, store: store.clone(), forwarder, sent, path: path.to_owned() };
-    Ok(Repository { store, catalog: Arc::new(names), upstream: Some(Arc::new(upstream)), ..near })
+    Ok(Repository { store, catalog: Arc::new(names), upstream: Some(Arc::new(upstream)), model, ..near })
 }

@@ -1,6 +1,6 @@
 //! State shared by a whole process: its number, window, streams, I/O threads and sessions.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -43,6 +43,8 @@ pub(super) struct Process {
     pub secrets: Arc<Secrets>,
     threads: Vec<Arc<Thread>>,
     sessions: Mutex<HashMap<SessionId, OpenSession>>,
+    /// Home nodes that were asked for a model.
+    modelled: Mutex<HashSet<String>>,
     forgotten: Condvar,
     /// Files whose started operations wait for room.
     stalled: Mutex<Vec<Arc<Handle>>>,
@@ -86,6 +88,7 @@ impl Process {
             secrets,
             threads: threads.clone(),
             sessions: Mutex::default(),
+            modelled: Mutex::default(),
             forgotten: Condvar::new(),
             stalled: Mutex::default(),
             settings,
@@ -115,15 +118,29 @@ impl Process {
         }
         sessions.insert(id, OpenSession { session: None, handles: 1 });
         drop(sessions);
+        let model = self.ask_model(&ticket.session.nodes[0]);
         let session = Session::attach(self, ticket);
         if session.is_err() {
             self.forget(id);
         }
         let session = session?;
-        self.reduction.iter().for_each(|reduction| reduction.begin());
+        if let Some(reduction) = &self.reduction {
+            reduction.begin();
+            model.into_iter().for_each(|model| reduction.use_model(model.wait()));
+        }
         self.sessions().insert(id, OpenSession { session: Some(session.clone()), handles: 1 });
         self.forgotten.notify_all();
         Ok(session)
+    }
+
+    /// Asks a home node for its store's model, once, if segments may be reduced here.
+    fn ask_model(&self, home: &str) -> Option<Arc<OneShot<Result<Answer>>>> {
+        let is_new = self.reduction.is_some() && self.modelled().insert(home.to_owned());
+        is_new.then(|| {
+            let answer = OneShot::new();
+            self.ask_node(home, Request::Model {}, self.settings.timeout, answer.sender());
+            answer
+        })
     }
 
     /// Counts one handle less; true for the last, whose owner must close the session.
@@ -202,6 +219,10 @@ impl Process {
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, OpenSession>> {
         self.sessions.lock().expect("nothing panics while it holds the sessions")
+    }
+
+    fn modelled(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.modelled.lock().expect("nothing panics while it holds the nodes' names")
     }
 
     fn stalled(&self) -> MutexGuard<'_, Vec<Arc<Handle>>> {

@@ -20,6 +20,9 @@ pub trait Reducer: Send + Sync {
     /// Returns the digest over the fingerprints and lengths of segments, by which a node may know them all.
     fn digest(&self, entries: &[SegmentEntry]) -> [u8; 32];
 
+    /// Chooses codecs by the model of a store from now on, as its file has it; one that is of no use here changes nothing.
+    fn use_model(&self, model: &[u8]);
+
     /// Returns the segments as blocks, in order.
     fn encode(&self, settings: &Settings, segments: &[(Fingerprint, &[u8])]) -> Vec<Block>;
 }

@@ -10,8 +10,10 @@ use format::{Block, Settings};
 use policy::reduction::{Adaptive, End, Receipt};
 
 use super::frame::Frame;
+use super::oneshot::Answer;
 use super::reduce::{Reducer, Whole};
 use super::window::FRAME_BYTES;
+use crate::message::Reply;
 
 /// Smaller frames say more of round trips than of the link.
 const MIN_MEASURED_BYTES: u64 = FRAME_BYTES as u64 / 4;
@@ -65,6 +67,15 @@ impl ProcessReduction {
     /// Waits for what the policy needs to know before the first frame.
     pub fn begin(&self) {
         drop(self.policy());
+    }
+
+    /// Takes the model of the store of a node, as it answered for it.
+    pub fn use_model(&self, answer: crate::Result<Answer>) {
+        match answer {
+            Ok(Answer { reply: Reply::Model {}, payload }) if !payload.is_empty() => self.reducer.use_model(&payload),
+            // Without the store's model files are as well stored, if not as well encoded.
+            _ => {}
+        }
     }
 
     /// Returns whether the next frame's whole segments are reduced here; a frame asks once.

@@ -67,7 +67,7 @@ pub(super) fn check_request(request: &Request) -> Result<()> {
             piece(*number, *sequence, 0)?;
             blocks.iter().try_for_each(|(header, _)| block(header, &[BlockKind::Data]))
         }
-        Measure {} | Prove { .. } | Release { .. } | MakeDurable {} | End { .. } | Entry { .. } => Ok(()),
+        Measure {} | Model {} | Prove { .. } | Release { .. } | MakeDurable {} | End { .. } | Entry { .. } => Ok(()),
         List { .. } | Versions { .. } | PathSessions { .. } | Checkpoints { .. } | Discard { .. } | Statistics {} => {
             Ok(())
         }
@@ -120,7 +120,7 @@ pub(super) fn check_reply(reply: &Reply) -> Result<()> {
             stripe_set(*number).and(at_most("sequence", *sequence, MAX_COUNT))
         }
         Alive { .. } | Done {} | Failed { .. } | Measured { .. } | Challenge { .. } | Proved { .. } => Ok(()),
-        Entries { .. } | Committed { .. } | Statistics { .. } | Version { .. } | Others { .. } => Ok(()),
+        Entries { .. } | Committed { .. } | Statistics { .. } | Model {} | Version { .. } | Others { .. } => Ok(()),
     }
 }
 

@@ -74,6 +74,8 @@ messages! {
         0x8025 PathSessions { sessions: Vec<PathSession>, more: bool },
         0x8026 Checkpoints { checkpoints: Vec<Checkpoint>, more: bool },
         0x8027 Statistics { statistics: StoreStatistics },
+        /// Payload: the model file's bytes; none where the store has no model of its own.
+        0x8028 Model {},
 
         /// `segment_bytes` is the length of the session's fixed segments; `size` the head's.
         0x8040 Opened { session: PathSession, size: u64, segment_bytes: u32 },

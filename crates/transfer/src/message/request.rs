@@ -56,6 +56,8 @@ messages! {
         30 Statistics {},
         /// Makes the checkpoints of a session the head of its path.
         31 Recover { session: SessionId },
+        /// For the store's own model of the choice of codecs.
+        32 Model {},
 
         // Sessions of paths.
 

@@ -187,6 +187,14 @@ impl Remote {
         })
     }
 
+    /// Returns the bytes of the store's own model for the choice of codecs; none where it has no such one.
+    pub fn model(&self) -> Result<Option<Vec<u8>>> {
+        let request = Request::Model {};
+        let (reply, model) = self.call(&request, &[])?;
+        self.picked(&request, reply, |reply| matches!(reply, Reply::Model {}).then_some(()))?;
+        Ok(Some(model).filter(|model| !model.is_empty()))
+    }
+
     /// Returns the files that the job's processes reported as not stored, and why.
     pub fn job_failures(&self, job: &str) -> Result<Vec<(StorePath, String)>> {
         self.obtain(&Request::JobFailures { job: job.to_owned() }, |reply| match reply {
@@ -408,7 +416,13 @@ fn may_repeat(request: &Request) -> bool {
         | Release { .. } => true,
         Get { .. } | Entries { .. } | MakeDurable {} => true,
         Begin { .. } | Renew { .. } | End { .. } => true,
-        Entry { .. } | List { .. } | Versions { .. } | PathSessions { .. } | Checkpoints { .. } | Statistics {} => true,
+        Entry { .. }
+        | List { .. }
+        | Versions { .. }
+        | PathSessions { .. }
+        | Checkpoints { .. }
+        | Statistics {}
+        | Model {} => true,
         ReportFailure { .. } | JobFailures { .. } => true,
         Commit { .. } | Discard { .. } | Recover { .. } | Delete { .. } => false,
         // Handles, stripe sets and locks belong to a connection or are counted: their streams handle resending.

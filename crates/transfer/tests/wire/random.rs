@@ -315,6 +315,7 @@ impl Random {
             Checkpoints { session: self.session(), after: (self.u32(), self.u64()) },
             Discard { session: self.session() },
             Statistics {},
+            Model {},
             Recover { session: self.session() },
             OpenPath {
                 path: self.path(),
@@ -407,6 +408,7 @@ impl Random {
             PathSessions { sessions: self.list(Self::path_session), more: self.bool() },
             Checkpoints { checkpoints: self.list(Self::checkpoint), more: self.bool() },
             Statistics { statistics: self.statistics() },
+            Model {},
             Opened { session: self.path_session(), size: self.count(), segment_bytes: self.u32() >> 6 },
             Attached { size: self.count(), epoch: self.count() },
             Received { sequence: self.count(), stamp: self.count() },

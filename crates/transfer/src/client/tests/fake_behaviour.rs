@@ -45,6 +45,8 @@ pub struct Behaviour {
     pub heard_alive: AtomicU64,
     /// Streams of other processes that remain in its stripe sets.
     pub others: AtomicU32,
+    /// The store's own model; none.
+    pub model: Mutex<Vec<u8>>,
     pub commits: AtomicU64,
     pub leaves: AtomicU64,
     /// Files that clients reported as not stored, and why.

@@ -411,6 +411,7 @@ impl Node {
                 self.does.heard_alive.fetch_add(1, Ordering::SeqCst);
                 done(Reply::Measured { workers: 1 })
             }
+            Request::Model {} => (Reply::Model {}, self.does.model.lock().unwrap().clone()),
             Request::Unlock { session } => {
                 alive.locks.remove(&session);
                 done(Reply::Done {})

@@ -13,8 +13,8 @@ mod silence;
 mod strangers;
 mod stripe_set_failures;
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fake_node::{Node, SEGMENT_BYTES, World};

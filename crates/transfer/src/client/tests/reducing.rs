@@ -8,7 +8,14 @@ use crate::client::{Reducer, ZEROS};
 /// Fingerprints segments by two checksums and does not compress.
 pub struct PlainReducer;
 
+/// The models that clients of all tests were sent.
+static MODELS: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+
 impl Reducer for PlainReducer {
+    fn use_model(&self, model: &[u8]) {
+        MODELS.lock().unwrap().push(model.to_owned());
+    }
+
     fn fingerprint(&self, _: &format::Settings, segment: &[u8]) -> format::Fingerprint {
         let mut name = ZEROS;
         if segment.iter().any(|byte| *byte != 0) {
@@ -98,6 +105,18 @@ fn what_is_written_over_an_offer_without_answer_stays_above_it_when_another_node
     nodes[0].bytes(1, STRIPE_BYTES, &mut bytes);
     assert!(bytes == expected, "the older write covers the newer");
     file.detach(1).unwrap();
+}
+
+#[test]
+fn the_model_of_a_store_is_asked_for_once_and_used() {
+    let (_world, nodes) = nodes(1);
+    *nodes[0].does.model.lock().unwrap() = b"the model of this test".to_vec();
+    let count = || MODELS.lock().unwrap().iter().filter(|model| *model == b"the model of this test").count();
+    let client = reducing(settings(&nodes));
+    for _ in 0..2 {
+        open(&client, READ | WRITE).detach(1).unwrap();
+        assert_eq!(count(), 1);
+    }
 }
 
 pub fn reducing(settings: Settings) -> Client {
