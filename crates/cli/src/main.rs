@@ -138,12 +138,13 @@ fn definition() -> clap::Command {
 fn parse() -> Result<(Command, Configuration), ExitCode> {
     let configuration = Configuration::load(&definition());
     let mut arguments: Vec<_> = std::env::args_os().collect();
-    let is_extended = configuration.as_ref().is_ok_and(|configuration| configuration.extend(&mut arguments));
+    let is_extended =
+        configuration.as_ref().is_ok_and(|configuration| configuration.extend(&mut arguments, &definition()));
     let extended_from = configuration.as_ref().ok().and_then(Configuration::path).filter(|_| is_extended);
     let mut command = parsed(&arguments, extended_from)?;
     if let Verb::Init(commands::init::Arguments { config: Some(path), .. }) = &command.verb {
-        let of_file = Configuration::of_file(path, &definition()).map_err(failure::configuration)?;
-        of_file.extend(&mut arguments);
+        let of_file = Configuration::of_file(path, "init", &definition()).map_err(failure::configuration)?;
+        of_file.extend(&mut arguments, &definition());
         command = parsed(&arguments, of_file.path())?;
     }
     let configuration = configuration.map_err(failure::configuration)?;

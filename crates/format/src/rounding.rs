@@ -127,6 +127,19 @@ const LARGEST: &str = ", largest error ";
 const NEXT: &str = "; ";
 
 impl Rounding {
+    /// Returns the request, unless files of the type cannot have its value for missing ones.
+    pub fn checked(self) -> Result<Self> {
+        let stored =
+            self.missing.map(|missing| if self.float.bytes() == 4 { (missing as f32).into() } else { missing });
+        match stored {
+            Some(stored) if f64::is_infinite(stored) => {
+                let missing = self.missing.unwrap_or_default();
+                corrupt("missing value", format!("{missing:?} is no finite number of {}", self.float))
+            }
+            _ => Ok(self),
+        }
+    }
+
     /// Returns the note on a file that was rounded so: in the order of its roundings, each request and the largest error
     /// that was met. `before` is the note that the file bore already.
     pub fn note(&self, largest_error: f64, before: Option<&[u8]>) -> Vec<u8> {
@@ -156,7 +169,7 @@ pub fn is_rounded_as(extended: &[(Vec<u8>, Vec<u8>)], rounding: Option<&Rounding
 
 /// Returns the note on how a file with these extended attributes was rounded.
 pub fn rounding_note(extended: &[(Vec<u8>, Vec<u8>)]) -> Option<&[u8]> {
-    extended.iter().find(|(name, _)| name == ROUNDING_ATTRIBUTE).map(|(_, note)| &note[..])
+    extended.iter().find(|(name, note)| name == ROUNDING_ATTRIBUTE && !note.is_empty()).map(|(_, note)| &note[..])
 }
 
 #[cfg(test)]
@@ -186,6 +199,15 @@ mod tests {
             assert!(error.contains("absolute:E"), "{error}");
         }
         assert!("f16".parse::<FloatType>().is_err());
+    }
+
+    #[test]
+    fn a_missing_value_that_no_file_can_have_is_refused() {
+        let with = |float, missing| Rounding { float, missing: Some(missing), ..ROUNDING }.checked();
+        assert!(with(FloatType::F64, 1e39).is_ok() && with(FloatType::F32, 1e20).is_ok());
+        assert!(with(FloatType::F32, f64::NAN).is_ok());
+        assert!(with(FloatType::F32, 1e39).unwrap_err().to_string().contains("1e39"));
+        assert!(with(FloatType::F64, f64::INFINITY).is_err());
     }
 
     #[test]

@@ -66,7 +66,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE", requires = "data")]
     recommended: Option<PathBuf>,
     /// Write all of it as one page with figures
-    #[arg(long, value_name = "FILE.html", requires = "data")]
+    #[arg(long, value_name = "FILE.html", requires = "data", value_parser = html::file)]
     html: Option<PathBuf>,
     /// Another number takes other blocks of DATA to compress
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -206,6 +206,8 @@ impl Plan {
             lines.extend([String::new(), self.system_line.to_owned(), String::new()]);
             lines.extend(table::lines(&report.tables()));
             lines.extend(recommended.lines());
+        } else {
+            lines.extend([String::new(), "Nothing is recommended: the data have no byte".to_owned()]);
         }
         lines
     }

@@ -13,7 +13,7 @@ use format::{CodecChoice, ErrorBound, FloatType, MAX_TAGS, Mode, Rounding};
 use repository::{Access, DedupMode, Repository};
 use serde_json::{Value, json};
 
-use crate::failure::{Incomplete, Interrupted, explained, is_of_an_absent_node, misuse};
+use crate::failure::{Incomplete, Interrupted, UsageError, explained, is_of_an_absent_node, misuse};
 use crate::location::{Location, StoreAddress};
 use crate::name_patterns::{NamePattern, PatternFile};
 use crate::opening::open_store;
@@ -174,6 +174,7 @@ impl Arguments {
 /// Refuses to round what is not a file of values.
 fn check_rounding(arguments: &Arguments, sources: &[Source]) -> anyhow::Result<()> {
     let Some(rounding) = arguments.rounding() else { return Ok(()) };
+    rounding.checked().map_err(|error| UsageError(error.to_string()))?;
     for source in sources {
         let from = shown::local(&source.from);
         if source.from.as_os_str() == "-" {

@@ -31,9 +31,12 @@ impl Configuration {
         Ok(Configuration { path: Some(path), table })
     }
 
-    /// Reads and checks a file that the command line names.
-    pub fn of_file(path: &Path, command: &clap::Command) -> Result<Self, String> {
+    /// Reads and checks a file that the command line names for a verb.
+    pub fn of_file(path: &Path, verb: &str, command: &clap::Command) -> Result<Self, String> {
         let table = file::read_named(path)?;
+        if !table.contains_key(verb) {
+            return Err(format!("{}: has no [{verb}]", path.display()));
+        }
         check(&table, command).map_err(|why| format!("{}: {why}", path.display()))?;
         Ok(Configuration { path: Some(path.to_owned()), table })
     }
@@ -79,13 +82,17 @@ impl Configuration {
         table.map(options::written).unwrap_or_default()
     }
 
-    /// Puts the file's options behind the verb, before what was written there: what is written last counts.
-    pub fn extend(&self, arguments: &mut Vec<OsString>) -> bool {
+    /// Puts the file's options behind the verb, before what was written there: what is written last counts, and what excludes an
+    /// option of the file stands in for it.
+    pub fn extend(&self, arguments: &mut Vec<OsString>, command: &clap::Command) -> bool {
         let Some(at) = arguments.iter().skip(1).position(|argument| !argument.as_encoded_bytes().starts_with(b"-"))
         else {
             return false;
         };
-        let options = arguments[at + 1].to_str().map(|verb| self.options(verb)).unwrap_or_default();
+        let verb = arguments[at + 1].to_str().unwrap_or_default();
+        let table = self.table.get(verb).and_then(toml::Value::as_table).cloned().unwrap_or_default();
+        let options =
+            options::written(&options::without_excluded(table, &arguments[at + 2..], command.find_subcommand(verb)));
         let has_some = !options.is_empty();
         arguments.splice(at + 2..at + 2, options.into_iter().map(OsString::from));
         has_some

@@ -1,5 +1,7 @@
 //! Options of verbs: a table with the verb's name, whose keys are its long options, with `_` or `-`.
 
+use std::ffi::OsString;
+
 use clap::{Arg, ArgAction, Command};
 use toml::{Table, Value};
 
@@ -30,6 +32,25 @@ fn check_option(verb: &str, key: &str, value: &Value, options: &[&Arg]) -> Resul
         _ => return Err(format!("[{verb}] {key}: --{long} stands on the command line alone")),
     };
     is_right.then_some(()).ok_or_else(|| format!("[{verb}] {key}: --{long} takes {wanted}"))
+}
+
+/// Returns the entries without those of options that an option which is written excludes.
+pub fn without_excluded(mut entries: Table, written: &[OsString], verb: Option<&Command>) -> Table {
+    let Some(verb) = verb else { return entries };
+    let find = |key: &str| verb.get_arguments().find(|argument| argument.get_long() == Some(&long(key)));
+    let given: Vec<&Arg> = verb.get_arguments().filter(|argument| is_written(argument, written)).collect();
+    let excludes = |one: &Arg, other: &Arg| {
+        verb.get_arg_conflicts_with(one).into_iter().any(|excluded| excluded.get_id() == other.get_id())
+    };
+    let is_excluded = |option: &Arg| given.iter().any(|given| excludes(given, option) || excludes(option, given));
+    entries.retain(|key, _| !find(key).is_some_and(is_excluded));
+    entries
+}
+
+fn is_written(option: &Arg, written: &[OsString]) -> bool {
+    let Some(long) = option.get_long() else { return false };
+    let options = written.iter().filter_map(|argument| argument.to_str()?.strip_prefix("--"));
+    options.map(|option| option.split_once('=').map_or(option, |(name, _)| name)).any(|name| name == long)
 }
 
 /// The options as one writes them on a command line.
@@ -69,6 +90,21 @@ mod tests {
         assert_eq!(written(&entries), ["--deep-look", "--exclude=*.o", "--exclude=a b", "--rate=3"]);
         check("put", &"quiet = true".parse().unwrap(), &command()).unwrap();
         assert!(written(&"deep_look = false".parse().unwrap()).is_empty());
+    }
+
+    #[test]
+    fn a_written_option_stands_in_for_those_that_it_excludes() {
+        let [mode, codec] = ["mode", "codec"].map(|name| clap::Arg::new(name).long(name));
+        let init =
+            Command::new("init").args([mode.conflicts_with("codec"), codec, clap::Arg::new("rate").long("rate")]);
+        let left = |written: &[&str]| {
+            let entries = "codec = 'lz4'\nrate = 3".parse().unwrap();
+            let written: Vec<OsString> = written.iter().map(OsString::from).collect();
+            super::written(&without_excluded(entries, &written, Some(&init)))
+        };
+        assert_eq!(left(&["store", "--mode", "archival"]), ["--rate=3"]);
+        assert_eq!(left(&["--mode=archival"]), ["--rate=3"]);
+        assert_eq!(left(&["mode", "--codec=none"]), ["--codec=lz4", "--rate=3"]);
     }
 
     #[test]

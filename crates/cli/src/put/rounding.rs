@@ -74,5 +74,33 @@ pub fn not_whole(request: &Rounding, bytes: u64) -> Option<String> {
 /// `1048576 values altered, largest error 9.8e-4`.
 pub fn shown(rounded: &Rounded) -> String {
     let altered = shown::count(rounded.altered, "value");
-    format!("{altered} altered, largest error {:.1e}", rounded.largest_error)
+    format!("{altered} altered, largest error {}", at_least(rounded.largest_error))
+}
+
+/// Two digits of a number that is nowhere less than it.
+fn at_least(error: f64) -> String {
+    let near = format!("{error:.1e}");
+    let is_below = near.parse::<f64>().is_ok_and(|near| near < error);
+    let (digits, exponent) = near.split_once('e').unwrap_or((&near, "0"));
+    match digits.parse::<f64>() {
+        // 9.9 becomes 10.0, which is as right and as readable.
+        Ok(digits) if is_below => format!("{:.1}e{exponent}", digits + 0.1),
+        _ => near,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::at_least;
+
+    #[test]
+    fn an_error_is_never_printed_smaller_than_it_is() {
+        for (error, printed) in
+            [(0.0, "0e0"), (9.8e-4, "9.8e-4"), (9.81e-4, "9.9e-4"), (0.25, "2.5e-1"), (9.95e5, "1.0e6")]
+        {
+            let shown = at_least(error);
+            assert!(shown.parse::<f64>().unwrap() >= error, "{shown}");
+            assert_eq!(shown.parse::<f64>().unwrap(), printed.parse::<f64>().unwrap(), "{shown}");
+        }
+    }
 }

@@ -326,6 +326,9 @@ impl<'a> Worker<'a> {
             if name.known.is_none() && self.is_another_name(directory, &before, name, replaces, false)? {
                 return Ok(());
             }
+            if let Some(why) = self.not_whole(before.st_size as u64) {
+                return self.leave(directory, name, why);
+            }
             if self.shared.dry_run {
                 let (path, bytes) = (name.target.clone(), before.st_size as u64);
                 self.shared.progress.add(bytes);
@@ -338,9 +341,6 @@ impl<'a> Worker<'a> {
             {
                 // Other damage in it, known or never read, would answer for the same content otherwise.
                 self.shared.repository.record_damage(&head.record)?;
-            }
-            if let Some(why) = self.not_whole(before.st_size as u64) {
-                return self.leave(directory, name, why);
             }
             let (bytes, rounding) = self.read(&file, &before)?;
             let after = rustix::fs::fstat(&file)?;

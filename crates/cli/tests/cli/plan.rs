@@ -139,7 +139,12 @@ fn the_report_is_a_page_and_names_what_cannot_be_read() {
         found.stderr
     );
     let text = found.text();
-    assert!(text.starts_with("10 files in 2 folders, 2.9 MiB; left out: 1 link, 1 special file\n\n"), "{text}");
+    assert!(
+        text.starts_with(
+            "10 files in 2 folders, 2.9 MiB; left out: 1 link, 1 special file; 1 name could not be read\n\n"
+        ),
+        "{text}"
+    );
     for word in ["fixed 64 KiB", "content 64 KiB", "whole files", "archival", "lecture's system of 2015", "gain", "EUR"]
     {
         assert!(text.contains(word), "{word}: {text}");

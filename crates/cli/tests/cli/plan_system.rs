@@ -110,13 +110,15 @@ fn what_cannot_be_measured_is_said() {
 #[test]
 fn the_page_is_one_file_that_needs_no_other() {
     let folder = TempDir::new().unwrap();
-    let data = folder.path().join("<img src=x>&\"");
+    let data = folder.path().join("<img src=x>&\".html");
     fs::write(&data, random::Random::new(8).bytes(300_000).repeat(2)).unwrap();
     let page = folder.path().join("plan.html");
     run(&["plan".as_ref(), "--html".as_ref(), page.as_os_str(), data.as_os_str()]).expect(0);
     let text = fs::read_to_string(&page).unwrap();
     assert!(
-        text.starts_with("<!DOCTYPE html>") && text.contains("&lt;img src=x&gt;&amp;&quot;") && !text.contains("<img")
+        text.starts_with("<!DOCTYPE html>")
+            && text.contains("&lt;img src=x&gt;&amp;&quot;.html")
+            && !text.contains("<img")
     );
     assert_eq!(text.matches("<svg ").count(), 4);
     for outside in ["http://", "https://", "<script", "<link rel=\"stylesheet", "@import", "url("] {
@@ -126,6 +128,8 @@ fn the_page_is_one_file_that_needs_no_other() {
     assert!(!text.contains("NaN") && !text.contains("inf"), "a number that is none");
     let over_data = run(&["plan".as_ref(), "--html".as_ref(), data.as_os_str(), data.as_os_str()]).expect(2);
     assert!(over_data.stderr.contains("is one of the files that are read"), "{}", over_data.stderr);
+    let no_page = run(&["plan".as_ref(), data.as_os_str(), "--html".as_ref(), "plan.txt".as_ref()]).expect(2);
+    assert!(no_page.stderr.contains("must end in .html"), "{}", no_page.stderr);
 }
 
 #[test]
@@ -143,7 +147,7 @@ fn what_is_there_already_is_not_lost_to_a_plan() {
     assert!(nothing.stderr.contains("nothing is recommended"), "{}", nothing.stderr);
     let over_data = plan(&data, &[&data.join("once")]).expect(2);
     assert!(over_data.stderr.contains("which is read"), "{}", over_data.stderr);
-    let twice = plan(&data, &[&folder.path().join("a"), &folder.path().join("data/../a")]).expect(2);
+    let twice = plan(&data, &[&folder.path().join("a.html"), &folder.path().join("data/../a.html")]).expect(2);
     assert!(twice.stderr.contains("written twice"), "{}", twice.stderr);
     assert_eq!(fs::read(&old).unwrap(), b"of an earlier plan");
     assert_eq!(fs::metadata(data.join("once")).unwrap().len(), 1_500_000);

@@ -138,6 +138,9 @@ fn a_store_is_made_as_the_plan_recommends() {
     let codec = init.get("codec").or(init.get("mode")).unwrap().as_str().unwrap();
     assert!(store["codec"].as_str().unwrap().contains(codec) || codec == "balanced", "{store}: {init}");
     assert_eq!(made(&["--segment-bytes", "16384"])["segment_bytes"], 16384, "the command line says more");
+    let other = if codec == "lz4" { "xz" } else { "lz4" };
+    let excluding = made(&["--codec", other, "--segment-bytes", "16384"]);
+    assert!(excluding["codec"].as_str().unwrap().starts_with(other), "the file's mode gives way: {excluding}");
     let reasons = fs::read_to_string(&recommended).unwrap();
     assert!(reasons.starts_with("# Recommended by") && reasons.contains("\n[init]\n"), "{reasons}");
 }
@@ -148,6 +151,7 @@ fn a_configuration_that_cannot_be_used_makes_no_store() {
     for (text, words) in [
         (None, "No such file"),
         (Some("[init"), "line 1"),
+        (Some("[put]\nforce = true"), "has no [init]"),
         (Some("[init]\nchunkr = 'cdc'"), "no option --chunkr"),
         (Some("[init]\nchunker = 'x'"), "--chunker"),
         (Some("[init]\nsegment_bytes = 5"), "segment"),

@@ -18,13 +18,14 @@ pub struct CutEstimate {
 /// Finer cuts must save this much more of the bytes: each entry takes memory, metadata and time.
 const MIN_SAVED_SHARE: f64 = 0.01;
 
-/// Returns the number of the way to cut with fewest segments that saves as much as any, within a hundredth and the estimates' errors.
+/// Returns the number of the way to cut with fewest segments that saves as much as any, within a hundredth and the estimates' errors;
+/// of several the last.
 pub fn choose_cut(cuts: &[CutEstimate]) -> Option<usize> {
     let best = cuts.iter().max_by(|one, other| one.saved_share.total_cmp(&other.saved_share))?;
     let saves_enough =
         |cut: &CutEstimate| cut.saved_share >= best.saved_share - MIN_SAVED_SHARE.max(cut.error + best.error);
     let enough = cuts.iter().enumerate().filter(|(_, cut)| saves_enough(cut));
-    enough.min_by(|(_, one), (_, other)| one.segments.total_cmp(&other.segments)).map(|(number, _)| number)
+    enough.rev().min_by(|(_, one), (_, other)| one.segments.total_cmp(&other.segments)).map(|(number, _)| number)
 }
 
 /// Where data are reduced.
@@ -92,6 +93,7 @@ mod tests {
         assert_eq!(choose_cut(&[cut(0.305, 1000.0), cut(0.30, 500.0), cut(0.28, 250.0)]), Some(1));
         let rough = CutEstimate { error: 0.03, ..cut(0.28, 250.0) };
         assert_eq!(choose_cut(&[cut(0.305, 1000.0), cut(0.30, 500.0), rough]), Some(2));
+        assert_eq!(choose_cut(&[cut(0.0, 1.0), cut(0.0, 1.0)]), Some(1));
         assert_eq!(choose_cut(&[]), None);
     }
 

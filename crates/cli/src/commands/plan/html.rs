@@ -9,8 +9,21 @@ use crate::shown;
 
 const STYLE: &str = include_str!("html/style.css");
 
+/// Names in the page's title.
+const MAX_NAMES: usize = 4;
+
+/// Refuses the name of a file that nobody would open as a page.
+pub fn file(written: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(written);
+    let is_page =
+        path.extension().is_some_and(|end| end.eq_ignore_ascii_case("html") || end.eq_ignore_ascii_case("htm"));
+    // Devices and pipes have whatever name they have.
+    let is_special = std::fs::metadata(&path).is_ok_and(|found| !found.is_file());
+    if is_page || is_special { Ok(path) } else { Err("the name must end in .html".to_owned()) }
+}
+
 pub fn page(plan: &Plan, data: &[PathBuf]) -> String {
-    let names = data.iter().map(|path| shown::local(path)).collect::<Vec<_>>().join(", ");
+    let names = names(data);
     let mut body = format!("<h1>Plan for {}</h1>\n<p>{}</p>\n", escaped(&names), escaped(&plan.report.read()));
     if let Some((_, recommended)) = &plan.of_system {
         let reasons = recommended.reasons().iter().map(|reason| format!("<li>{}</li>\n", escaped(reason)));
@@ -32,6 +45,15 @@ pub fn page(plan: &Plan, data: &[PathBuf]) -> String {
          <link rel=\"icon\" href=\"data:,\">\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n",
         escaped(&names)
     )
+}
+
+/// Names the first few of what was read.
+fn names(data: &[PathBuf]) -> String {
+    let mut names = data.iter().take(MAX_NAMES).map(|path| shown::local(path)).collect::<Vec<_>>().join(", ");
+    if let Some(others @ 1..) = data.len().checked_sub(MAX_NAMES) {
+        names.push_str(&format!(" and {others} more"));
+    }
+    names
 }
 
 fn section(title: &str, figures: &[(&str, plot::Page)], tables: &[Table]) -> String {
@@ -75,6 +97,13 @@ fn escaped(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_title_names_no_more_than_a_few() {
+        let data: Vec<PathBuf> = (0..6).map(|number| PathBuf::from(number.to_string())).collect();
+        assert_eq!(names(&data[..4]), "0, 1, 2, 3");
+        assert_eq!(names(&data), "0, 1, 2, 3 and 2 more");
+    }
 
     #[test]
     fn names_cannot_become_tags() {

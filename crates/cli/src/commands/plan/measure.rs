@@ -1,6 +1,7 @@
 //! `thalweg plan --measure`: what this machine does: its cores, its disk, its link to a node.
 
 mod disk;
+mod energy;
 
 use std::path::Path;
 
@@ -9,6 +10,8 @@ use laboratory::RATED;
 use rustix::fs::statvfs;
 use rustix::system::sysinfo;
 use transfer::{Credentials, Link};
+
+use energy::EnergyCounters;
 
 use super::system_file::{KEYS, Key, SystemFile};
 use super::table::Cell::{Number, Word};
@@ -22,6 +25,7 @@ use crate::shown;
 pub struct Measured {
     pub file: SystemFile,
     has_link: bool,
+    has_energy: bool,
 }
 
 /// Measures cores, the disk below a directory and, to a node if one is named, the link; takes some seconds.
@@ -30,7 +34,13 @@ pub fn measure(node: Option<&str>, directory: &Path, output: &Output) -> anyhow:
     let mut file = SystemFile::default();
     let machine = &mut file.machine;
     machine.nodes = 1.0;
-    machine.cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    machine.cores = cores as f64;
+    // The link first: a node that does not answer is known at once.
+    if let Some(address) = &address {
+        let link_mb_per_s = link_mb_per_s(address)?;
+        (machine.link_mb_per_s, machine.receive_mb_per_s) = (link_mb_per_s, link_mb_per_s);
+    }
     machine.fingerprint_mb_per_s = laboratory::fingerprint_mb_per_s();
     let progress = output.progress("plan: writing to measure the disk,");
     let written = disk::write_mb_per_s(directory, &progress);
@@ -40,12 +50,10 @@ pub fn measure(node: Option<&str>, directory: &Path, output: &Output) -> anyhow:
     let held = statvfs(directory).with_context(|| shown::local(directory))?;
     machine.kept_tb = (held.f_blocks as f64 * held.f_frsize as f64 / 1e12).max(1e-6);
     machine.program.written_gb = memory_bytes() / 2.0 / 1e9;
-    if let Some(address) = &address {
-        let link_mb_per_s = link_mb_per_s(address)?;
-        (machine.link_mb_per_s, machine.receive_mb_per_s) = (link_mb_per_s, link_mb_per_s);
-    }
     file.codec_mb_per_s = laboratory::encode_mb_per_s([true; RATED.len()]);
-    Ok(Measured { file, has_link: address.is_some() })
+    let core_watts = EnergyCounters::of_machine().and_then(|counters| counters.core_watts(cores));
+    file.machine.core_watts = core_watts.unwrap_or(file.machine.core_watts);
+    Ok(Measured { file, has_link: address.is_some(), has_energy: core_watts.is_some() })
 }
 
 fn node_address(written: &str) -> anyhow::Result<String> {
@@ -79,6 +87,7 @@ impl Measured {
         match (key.section, key.name) {
             ("nodes", "cores" | "fingerprint_mb_per_s") | ("codecs", _) => true,
             ("network", _) => self.has_link,
+            ("nodes", "core_watts") => self.has_energy,
             ("storage", "mb_per_s" | "node_mb_per_s" | "kept_tb") => true,
             _ => false,
         }

@@ -1,5 +1,6 @@
 //! `system.toml`: the machine that a plan is for. One list of keys reads, checks and writes it, and docs/commands.md has the same.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::Context;
@@ -86,7 +87,10 @@ const CODEC_RATE: [f64; 2] = [0.0, 1e9];
 impl SystemFile {
     /// Reads a file; what it says nothing of stays as it is by default.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
-        let text = transfer::read_regular(path).with_context(|| shown::local(path))?;
+        let text = match transfer::read_regular(path) {
+            Err(error) if error.kind() == ErrorKind::InvalidData => misuse!("{}: {error}", shown::local(path)),
+            read => read.with_context(|| shown::local(path))?,
+        };
         SystemFile::parse(&text).map_err(|why| UsageError(format!("{}, {why}", shown::local(path))).into())
     }
 
@@ -122,10 +126,7 @@ impl SystemFile {
 
     /// Refuses what cannot be, though each number by itself could.
     fn check(&self) -> Result<(), String> {
-        let Machine { nodes, cores, idle_cores, .. } = self.machine;
-        if nodes.fract() != 0.0 {
-            return Err("[nodes] count: a whole number is needed".to_owned());
-        }
+        let Machine { cores, idle_cores, .. } = self.machine;
         if idle_cores > cores {
             return Err(format!("[nodes] idle_cores: {idle_cores} are more than all {cores}"));
         }
@@ -170,6 +171,9 @@ impl Key {
         let number = text.replace('_', "").parse::<f64>();
         let number = number.ok().filter(|number| (self.least..=self.most).contains(number));
         let number = number.ok_or_else(|| format!("{text} is not a number from {} to {}", self.least, self.most))?;
+        if self.name == "count" && number.fract() != 0.0 {
+            return Err(format!("{text} is no whole number"));
+        }
         if number > 0.0 && number < RATE[0] && self.section == "codecs" {
             return Err(format!("{text} is neither 0 nor at least {}", RATE[0]));
         }
@@ -219,7 +223,7 @@ mod tests {
         for (text, words) in [
             ("[nodes]\ncount = -5", "line 2: nodes: count: -5 is not a number from 1 to 1000000"),
             ("[nodes]\ncount = nan", "nan is not a number"),
-            ("[nodes]\ncount = 2.5", "whole"),
+            ("[nodes]\ncount = 2.5", "line 2: nodes: count: 2.5 is no whole number"),
             ("[nodes]\nidle_cores = 30", "more than all 24"),
             ("[network]\n\nsend_mb_per_s = inf", "line 3: network: send_mb_per_s: inf is not"),
             ("[network]\nsend_mb_per_s = 0", "0 is not a number from 0.001"),

@@ -27,7 +27,7 @@ pub fn document(report: &Report) -> Value {
     document
 }
 
-/// `3 files in 1 folder, 1.5 GiB; 1 link and 2 special files left out`.
+/// `3 files in 1 folder, 1.5 GiB; left out: 1 link, 2 special files; 1 name could not be read`.
 pub fn read(report: &Report) -> String {
     let walked = &report.walked;
     let files = shown::count(walked.files, "file");
@@ -38,6 +38,9 @@ pub fn read(report: &Report) -> String {
         left_out.iter().filter(|(number, _)| *number > 0).map(|(number, of)| shown::count(*number, of)).collect();
     if !left_out.is_empty() {
         line.push_str(&format!("; left out: {}", left_out.join(", ")));
+    }
+    if walked.unreadable > 0 {
+        line.push_str(&format!("; {} could not be read", shown::count(walked.unreadable, "name")));
     }
     line
 }
