@@ -52,9 +52,20 @@ static int class_of_store_code(int code) {
     }
 }
 
+/* A sentence that was cut to MPI's length ends with the reason's code all the same. */
+static void keep_error_code(const char *reason) {
+    const char *code = strrchr(reason, '[');
+    size_t length = strlen(thread_sentence);
+    if (length + 1 < SENTENCE_BYTES || !code || strncmp(code, "[TW-", 4)) return;
+    strcpy(thread_sentence + length - strlen(code), code);
+}
+
 int fail_as_store(int code, const char *doing, const char *name) {
     if (code == THALWEG_OK) return MPI_SUCCESS;
-    return fail(class_of_store_code(code), "%s SD:%s: %s", doing, name, thalweg_last_error());
+    const char *reason = thalweg_last_error();
+    int error_class = fail(class_of_store_code(code), "%s SD:%s: %s", doing, name, reason);
+    keep_error_code(reason);
+    return error_class;
 }
 
 int fail_as_mpi(int code) {

@@ -38,7 +38,9 @@ pub fn encode_chunk<'py>(
 /// An error where there are more than `max_bytes`.
 #[pyfunction]
 pub fn decode_chunk<'py>(py: Python<'py>, chunk: &[u8], max_bytes: usize) -> PyResult<Bound<'py, PyBytes>> {
-    let raw = py.detach(|| segment::decode_chunk(chunk, max_bytes)).map_err(|error| numbered(libc::EIO, &error))?;
+    let raw = py
+        .detach(|| segment::decode_chunk(chunk, max_bytes))
+        .map_err(|error| numbered(libc::EIO, error.code(), &error))?;
     Ok(PyBytes::new(py, &raw))
 }
 

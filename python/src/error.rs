@@ -1,19 +1,22 @@
 //! Errors as Python's own: an `OSError` with the number whose subclass says what a caller can do, and our sentence, in which
-//! nothing that a node said can steer a terminal.
+//! nothing that a node said can steer a terminal. Its code (docs/errors.md) ends the sentence and is the attribute `code`.
 
 use std::io::ErrorKind;
 
 use catalog::Refusal;
-use pyo3::PyErr;
+use format::ErrorCode;
 use pyo3::exceptions::{PyConnectionError, PyOSError, PyValueError};
+use pyo3::types::PyAnyMethods;
+use pyo3::{PyErr, Python};
 use transfer::one_line;
 
 pub fn of_address(error: address::Error) -> PyErr {
+    let (code, text) = sentence(error.code(), &error);
     match error {
-        address::Error::Address(_) => PyValueError::new_err(one_line(&error.to_string())),
+        address::Error::Address(_) => coded(PyValueError::new_err(text), code),
         address::Error::Repository(error) => of_repository(error),
-        address::Error::Transfer(transfer::Error::Refused(why)) => PyOSError::new_err((libc::EINVAL, one_line(&why))),
-        address::Error::Transfer(error) => PyConnectionError::new_err(one_line(&error.to_string())),
+        address::Error::Transfer(transfer::Error::Refused(..)) => coded(PyOSError::new_err((libc::EINVAL, text)), code),
+        address::Error::Transfer(_) => coded(PyConnectionError::new_err(text), code),
     }
 }
 
@@ -21,19 +24,33 @@ pub fn of_repository(error: repository::Error) -> PyErr {
     match &error {
         repository::Error::Store(store::Error::Unavailable { .. })
         | repository::Error::Catalog(catalog::Error::Unavailable { .. }) => {
-            PyConnectionError::new_err(one_line(&error.to_string()))
+            let (code, text) = sentence(error.code(), &error);
+            coded(PyConnectionError::new_err(text), code)
         }
-        _ => numbered(number(&error), &error),
+        _ => numbered(number(&error), error.code(), &error),
     }
 }
 
 pub fn of_path(error: format::Error) -> PyErr {
-    PyValueError::new_err(one_line(&error.to_string()))
+    let (code, text) = sentence(error.code(), &error);
+    coded(PyValueError::new_err(text), code)
 }
 
 /// Python makes the subclass that fits the number: `FileNotFoundError`, `IsADirectoryError`, …
-pub fn numbered(number: i32, error: &dyn std::error::Error) -> PyErr {
-    PyOSError::new_err((number, one_line(&error.to_string())))
+pub fn numbered(number: i32, code: ErrorCode, error: &dyn std::error::Error) -> PyErr {
+    let (code, text) = sentence(code, error);
+    coded(PyOSError::new_err((number, text)), code)
+}
+
+fn sentence(code: ErrorCode, error: &dyn std::error::Error) -> (ErrorCode, String) {
+    (code, code.after(one_line(&error.to_string())))
+}
+
+/// Gives the exception the attribute.
+fn coded(error: PyErr, code: ErrorCode) -> PyErr {
+    // Exceptions of these types have attributes; without one, the sentence still has the code.
+    let _ = Python::attach(|py| error.value(py).setattr("code", code.as_str()));
+    error
 }
 
 fn number(error: &repository::Error) -> i32 {

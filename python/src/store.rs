@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use ::store::ClaimOwner;
 use address::{CredentialFiles, StoreAddress, open_store_with, possible_access};
-use format::{Attributes, Change, CodecChoice, FileKind, FileTime, FileTimes, Mode, Settings, StoreId, StorePath};
+use format::{
+    Attributes, Change, CodecChoice, ErrorCode, FileKind, FileTime, FileTimes, Mode, Settings, StoreId, StorePath,
+};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -82,7 +84,9 @@ pub fn create(py: Python<'_>, directory: PathBuf, encoding_mode: Option<&str>) -
         let id = StoreId(transfer::random_bytes().map_err(|error| of_address(error.into()))?);
         let settings = Settings { codec: CodecChoice::Auto(mode), ..Settings::new(id) };
         repository::create(&directory, &settings).map_err(|error| match &error {
-            repository::Error::Refused { .. } if is_filled(&directory) => numbered(libc::EEXIST, &error),
+            repository::Error::Refused { .. } if is_filled(&directory) => {
+                numbered(libc::EEXIST, ErrorCode::FolderNotEmpty, &error)
+            }
             _ => of_repository(error),
         })
     })
@@ -262,10 +266,8 @@ impl Store {
             repository::Error::Catalog(catalog::Error::HeadMoved { path, .. })
                 if entries.iter().any(|entry| entry.mode == WriteMode::Create && entry.path == *path) =>
             {
-                numbered(
-                    libc::EEXIST,
-                    &repository::Error::Refused { path: path.to_string(), why: "the file exists already".into() },
-                )
+                let (code, why) = (ErrorCode::NameTaken, "the file exists already".into());
+                numbered(libc::EEXIST, code, &repository::Error::Refused { code, path: path.to_string(), why })
             }
             _ => of_repository(error),
         })

@@ -1,8 +1,8 @@
 //! The trait every catalog offers, and its types.
 
 use format::{
-    Attributes, Change, ContainerId, FileId, Fingerprint, HandleKey, JournalRecord, LostSegment, Root, SegmentAddress,
-    SessionId, StorePath, VersionId, VersionRecord,
+    Attributes, Change, ContainerId, ErrorCode, FileId, Fingerprint, HandleKey, JournalRecord, LostSegment, Root,
+    SegmentAddress, SessionId, StorePath, VersionId, VersionRecord,
 };
 
 use crate::Refusal;
@@ -52,9 +52,34 @@ pub enum Error {
     Io { path: String, why: String },
     #[error("{peer}: {why}")]
     Unavailable { peer: String, why: String },
+    /// A node refused the request or failed at it; `why` is its own sentence.
+    #[error("{peer}: {why}")]
+    Node { peer: String, why: String, code: ErrorCode },
     /// The peer serves another store than the one that was opened.
     #[error("another store is served at {peer} now; begin again")]
     Replaced { peer: String },
+}
+
+impl Error {
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Error::NotFound { .. } => ErrorCode::NoSuchPath,
+            Error::Refused { why, .. } => why.code(),
+            Error::NotLive { .. } => ErrorCode::SegmentsCollected,
+            Error::HeadMoved { .. } => ErrorCode::HeadMoved,
+            Error::LeaseLost { .. } => ErrorCode::LeaseLost,
+            Error::StripeSetLost { .. } => ErrorCode::StripeSetLost,
+            Error::TooNew { .. } => ErrorCode::TooNew,
+            Error::TooOld { .. } => ErrorCode::TooOld,
+            Error::Corrupt { .. } => ErrorCode::CatalogDamaged,
+            Error::Full { .. } => ErrorCode::DiskFull,
+            Error::ReadOnly { .. } => ErrorCode::ReadOnly,
+            Error::Io { .. } => ErrorCode::CatalogFailed,
+            Error::Unavailable { .. } => ErrorCode::NodeUnreachable,
+            Error::Node { code, .. } => *code,
+            Error::Replaced { .. } => ErrorCode::StoreReplaced,
+        }
+    }
 }
 
 pub type Result<T> = std::result::Result<T, Error>;

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use format::StorePath;
+use format::{ErrorCode, StorePath};
 
 use crate::{Error, Result};
 
@@ -57,6 +57,24 @@ impl Refusal {
             HasSession,
         ]
     };
+
+    pub fn code(self) -> ErrorCode {
+        use Refusal::*;
+        match self {
+            IsDirectory => ErrorCode::IsDirectory,
+            NotDirectory | AboveNotDirectory => ErrorCode::NotDirectory,
+            NotEmpty => ErrorCode::DirectoryNotEmpty,
+            RootStays | IntoItself => ErrorCode::CannotMove,
+            TooLong => ErrorCode::InvalidName,
+            KindStays | WriteIsRegular | MakeIsNotRegular => ErrorCode::WrongKind,
+            HeadStays => ErrorCode::NewestVersionStays,
+            IsAnotherFile => ErrorCode::ReplacedMeanwhile,
+            CheckpointNumber => ErrorCode::Internal,
+            CatalogNotEmpty => ErrorCode::StoreInUse,
+            CommitTooLarge | TooManyChanges => ErrorCode::TooLarge,
+            HasSession => ErrorCode::BeingWritten,
+        }
+    }
 
     /// Returns the words shown after the path.
     fn words(self) -> &'static str {

@@ -1,5 +1,6 @@
 //! Damage as `verify` prints it: some lines of each kind, a count of each kind, and all of it as JSON.
 
+use format::ErrorCode;
 use repository::Damage;
 use serde_json::{Map, Value};
 
@@ -28,6 +29,15 @@ impl Kind {
             Damage::Missing { .. } => Kind::Missing,
             Damage::Container { .. } => Kind::Container,
             Damage::Version { .. } => Kind::Version,
+        }
+    }
+
+    fn code(self) -> ErrorCode {
+        match self {
+            Kind::Catalog => ErrorCode::CatalogDamaged,
+            Kind::Journal | Kind::Stray => ErrorCode::CatalogMismatch,
+            Kind::Missing => ErrorCode::DataMissing,
+            Kind::Container | Kind::Version => ErrorCode::DataDamaged,
         }
     }
 
@@ -60,7 +70,7 @@ impl Kind {
 pub fn note(damages: &[&Damage], output: &Output) {
     for kind in KINDS {
         let of_kind: Vec<_> = damages.iter().filter(|damage| Kind::of(damage) == kind).collect();
-        output.notes(&of_kind, |damage| line(damage), |more| kind.counted(more));
+        output.notes(&of_kind, |damage| kind.code().after(line(damage)), |more| kind.counted(more));
     }
 }
 
@@ -108,6 +118,7 @@ pub fn fields(damage: &Damage) -> Value {
     };
     let mut add = |key: &str, value: Value| drop(fields.insert(key.to_owned(), value));
     add("kind", Kind::of(damage).name().into());
+    add("code", Kind::of(damage).code().as_str().into());
     let why = match damage {
         Damage::Missing { .. } => "it is missing",
         Damage::Container { why, .. } | Damage::Stray { why, .. } | Damage::Version { why, .. } => why,

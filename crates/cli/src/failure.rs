@@ -4,7 +4,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use format::ErrorCode;
 
+use crate::error_code;
 use crate::output::{Closed, Output, say};
 use crate::shown;
 
@@ -38,11 +40,20 @@ pub fn is_of_an_absent_node(error: &repository::Error) -> bool {
 
 /// The command was written wrongly: whatever the store holds, it could not have been done.
 #[derive(Debug)]
-pub struct UsageError(pub String);
+pub struct UsageError {
+    pub code: ErrorCode,
+    pub text: String,
+}
+
+impl UsageError {
+    pub fn new(text: impl Into<String>) -> Self {
+        UsageError { code: ErrorCode::Usage, text: text.into() }
+    }
+}
 
 impl std::fmt::Display for UsageError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
@@ -63,10 +74,14 @@ impl std::fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// `bail!` with a [`UsageError`].
+/// `bail!` with a [`UsageError`], whose code is the general one unless another is named, as in
+/// `misuse!(OutputFile: "{path}: is read")`.
 macro_rules! misuse {
+    ($code:ident: $($text:tt)*) => {
+        return Err($crate::failure::UsageError { code: format::ErrorCode::$code, text: format!($($text)*) }.into())
+    };
     ($($text:tt)*) => {
-        return Err($crate::failure::UsageError(format!($($text)*)).into())
+        return Err($crate::failure::UsageError::new(format!($($text)*)).into())
     };
 }
 pub(crate) use misuse;
@@ -76,7 +91,7 @@ pub fn report(error: &anyhow::Error, output: &Output) -> ExitCode {
     if error.is::<Closed>() {
         return ExitCode::from(PIPE_CLOSED);
     }
-    output.note(explained(error));
+    output.note(error_code::of(error).after(explained(error)));
     // Pending output is still printed; a failure of that is not worth a second error.
     let _ = output.finish();
     ExitCode::from(code_of(error))
@@ -128,7 +143,8 @@ pub fn usage(error: clap::Error, options_from: Option<&Path>) -> ExitCode {
     words.extend(suggested.as_deref());
     let also = options_from.map(|path| format!(" (options are also taken from {})", shown::local(path)));
     let also = also.unwrap_or_default();
-    say(format_args!("thalweg: {}{also}; `--help` explains", shown::one_line(&words.join(" "))));
+    let why = format!("thalweg: {}{also}; `--help` explains", shown::one_line(&words.join(" ")));
+    say(ErrorCode::Usage.after(why));
     ExitCode::from(USAGE)
 }
 
@@ -174,7 +190,7 @@ fn is_command_without_dashes(error: &clap::Error) -> bool {
 
 /// A configuration file that cannot be used.
 pub fn configuration(why: String) -> ExitCode {
-    say(format_args!("thalweg: {}", shown::one_line(&why)));
+    say(ErrorCode::ConfigurationFile.after(format_args!("thalweg: {}", shown::one_line(&why))));
     ExitCode::from(USAGE)
 }
 

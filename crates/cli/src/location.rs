@@ -10,7 +10,7 @@ use std::path::Path;
 
 use ::address::SCHEME;
 pub use ::address::StoreAddress;
-use format::StorePath;
+use format::{ErrorCode, StorePath};
 
 use crate::failure::{UsageError, misuse};
 use crate::shown;
@@ -35,8 +35,7 @@ pub fn store_of_argument(written: Option<&OsStr>) -> anyhow::Result<StoreAddress
     }
     match separator(bytes) {
         Some(at) if at + 2 < bytes.len() => {
-            misuse!(
-                "{}: this command takes a whole store, without a path (a store's own path should not hold `::`)",
+            misuse!(Address: "{}: this command takes a whole store, without a path (a store's own path should not hold `::`)",
                 shown::escaped(bytes)
             )
         }
@@ -52,18 +51,17 @@ impl Location {
             let shown = shown::escaped(bytes);
             let example = if bytes.starts_with(address::SCHEME) { "thalweg://HOST:7420" } else { "/scratch/st" };
             let whole = if is_store(bytes) { format!(", or `{shown}::` for all of it") } else { String::new() };
-            UsageError(format!(
-                "{shown}: not a place in a store; write STORE::PATH, as in `{example}::run1/out.dat`{whole}"
-            ))
+            let text =
+                format!("{shown}: not a place in a store; write STORE::PATH, as in `{example}::run1/out.dat`{whole}");
+            UsageError { code: ErrorCode::Address, text }
         })?;
         let (store, path) = (&bytes[..at], &bytes[at + 2..]);
         let store = StoreAddress::parse(store, NOTHING_BEFORE)?;
         let into = path.is_empty() || path.ends_with(b"/");
-        let path = StorePath::new(path).map_err(|error| UsageError(error.to_string()))?;
+        let path = StorePath::new(path).map_err(|error| UsageError { code: error.code(), text: error.to_string() })?;
         if repository::is_reserved(&path) && !repository::is_kept_file(&path) {
             let shown = shown::escaped(bytes);
-            misuse!(
-                "{shown}: stores keep their snapshots there; `thalweg snapshots` lists them, `get --snapshot` fetches one"
+            misuse!(ReservedName: "{shown}: stores keep their snapshots there; `thalweg snapshots` lists them, `get --snapshot` fetches one"
             );
         }
         Ok(Location { store, path, into })
@@ -72,7 +70,7 @@ impl Location {
     /// Refuses the root, which is there as long as its store.
     pub fn refuse_root(&self, action: &str) -> anyhow::Result<()> {
         if self.path.is_root() {
-            misuse!("{self}: the root of a store cannot be {action}; name what lies in it");
+            misuse!(CannotMove: "{self}: the root of a store cannot be {action}; name what lies in it");
         }
         Ok(())
     }
@@ -81,7 +79,7 @@ impl Location {
     pub fn parse_all(written: &[OsString]) -> anyhow::Result<Vec<Self>> {
         let locations: Vec<_> =
             written.iter().map(|location| Location::parse(location)).collect::<anyhow::Result<_>>()?;
-        let first = locations.first().ok_or_else(|| UsageError("no place is named".into()))?;
+        let first = locations.first().ok_or_else(|| UsageError::new("no place is named"))?;
         if let Some(other) = locations.iter().find(|location| location.store != first.store) {
             misuse!("{} and {} are two stores; a command works on one", first.store, other.store);
         }

@@ -85,7 +85,7 @@ fn of_environment() -> anyhow::Result<Option<LevelFilter>> {
     match std::env::var(VARIABLE) {
         Ok(level) if !level.is_empty() => parse(&level).with_context(|| format!("{VARIABLE}={level}")).map(Some),
         Err(VarError::NotUnicode(level)) => {
-            misuse!("{VARIABLE}={}: is no level; {LEVELS}", shown::escaped(level.as_encoded_bytes()))
+            misuse!(EnvironmentVariable: "{VARIABLE}={}: is no level; {LEVELS}", shown::escaped(level.as_encoded_bytes()))
         }
         _ => Ok(None),
     }

@@ -9,6 +9,8 @@ mod clock;
 mod commands;
 mod configuration;
 mod damages;
+mod error_code;
+mod failed_name;
 mod failure;
 mod get;
 mod host_port;
@@ -57,7 +59,8 @@ static VERSION: LazyLock<String> =
     version = VERSION.as_str(),
     about = "Keeps every segment once, between parallel programs and the storage they share",
     after_help = "A place is written STORE::PATH: a store's directory or thalweg://HOST:PORT, and a path in it.\n\
-                  With nothing before the `::`, the store is $THALWEG_STORE."
+                  With nothing before the `::`, the store is $THALWEG_STORE.\n\
+                  An error ends with a code, as in [TW-203]; `thalweg explain TW-203` says what to do."
 )]
 struct Command {
     /// Print one JSON document on standard output instead of text
@@ -106,6 +109,7 @@ enum Verb {
     Gate(commands::gate::Arguments),
     /// Run a program whose files named SD:/path go through nodes into a store
     Run(run::command::Arguments),
+    Explain(commands::explain::Arguments),
     Config(commands::config::Arguments),
     Completions(commands::completions::Arguments),
     #[command(hide = true)]
@@ -212,6 +216,7 @@ fn execute(verb: Verb, configuration: &Configuration, output: &Output) -> anyhow
         Verb::Node(arguments) => node::command::execute(&arguments, output),
         Verb::Gate(arguments) => commands::gate::execute(&arguments, output),
         Verb::Run(arguments) => run::command::execute(&arguments, output),
+        Verb::Explain(arguments) => commands::explain::execute(&arguments, output),
         Verb::Config(arguments) => commands::config::execute(&arguments, configuration, output),
         Verb::Completions(arguments) => commands::completions::execute(&arguments, definition(), output),
         Verb::Manual(arguments) => commands::manual::execute(&arguments, definition()),

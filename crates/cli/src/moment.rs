@@ -2,12 +2,13 @@
 
 use std::str::FromStr;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use catalog::{FileEntry, Names, Version};
 use format::{FileKind, StorePath};
 
 use crate::calendar;
 use crate::clock::now_ns;
+use crate::error_code::fail;
 use crate::retention::span_ns;
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -108,7 +109,7 @@ fn digits(text: &str) -> Option<i64> {
 pub fn expect(found: Option<FileEntry>, location: &dyn std::fmt::Display) -> anyhow::Result<FileEntry> {
     match found {
         Some(entry) => Ok(entry),
-        None => bail!("{location}: had no version at that time; `thalweg stat` lists them"),
+        None => fail!(NoSuchVersion: "{location}: had no version at that time; `thalweg stat` lists them"),
     }
 }
 

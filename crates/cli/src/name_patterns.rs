@@ -110,7 +110,7 @@ impl PatternFile {
         for (number, line) in (1..).zip(bytes.split(|byte| *byte == b'\n')) {
             match parse_line(line) {
                 Ok(parsed) => lines.extend(parsed),
-                Err(error) => misuse!("{}, line {number}: {error:#}", shown::local(path)),
+                Err(error) => misuse!(InputFile: "{}, line {number}: {error:#}", shown::local(path)),
             }
         }
         Ok(PatternFile { lines })

@@ -12,7 +12,7 @@ pub fn directory<'a>(store: &'a StoreAddress, verb: &str) -> anyhow::Result<&'a 
     match store {
         StoreAddress::Directory(path) => Ok(path),
         StoreAddress::Node(_) => {
-            misuse!("{store}: `thalweg {verb}` runs on the node's own machine, on the store's directory")
+            misuse!(NeedsDirectory: "{store}: `thalweg {verb}` runs on the node's own machine, on the store's directory")
         }
     }
 }

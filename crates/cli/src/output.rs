@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use indicatif::MultiProgress;
 use serde_json::Value;
 
+use crate::error_code::fail;
 use crate::progress::Progress;
 use crate::{shown, streams};
 
@@ -124,7 +125,7 @@ impl Output {
 
     fn write(&self, body: impl FnOnce(&mut BufWriter<Stdout>) -> std::io::Result<()>) -> anyhow::Result<()> {
         if !streams::can_write_output() {
-            anyhow::bail!("standard output is not open for writing, and the result goes there");
+            fail!(StandardStream: "standard output is not open for writing, and the result goes there");
         }
         let mut stdout: MutexGuard<_> = self.stdout.lock().unwrap_or_else(PoisonError::into_inner);
         body(&mut stdout).map_err(unwritten)

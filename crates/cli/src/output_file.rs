@@ -15,16 +15,16 @@ use crate::shown;
 pub fn check<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> anyhow::Result<()> {
     let found = std::fs::metadata(path).ok();
     if found.as_ref().is_some_and(Metadata::is_dir) {
-        misuse!("{}: is a directory; name a file to write", shown::local(path));
+        misuse!(OutputFile: "{}: is a directory; name a file to write", shown::local(path));
     }
     let target = std::fs::canonicalize(path).ok();
     for input in inputs {
         if is_same(found.as_ref(), std::fs::metadata(input).ok().as_ref()) {
-            misuse!("{}: is one of the files that are read; write another one", shown::local(path));
+            misuse!(OutputFile: "{}: is one of the files that are read; write another one", shown::local(path));
         }
         if target.as_deref().is_some_and(|target| lies_below(target, input)) {
             let input = shown::local(input);
-            misuse!("{}: is there, in {input}, which is read; remove it, or write another one", shown::local(path));
+            misuse!(OutputFile: "{}: is there, in {input}, which is read; remove it, or write another one", shown::local(path));
         }
     }
     let folder = folder(path);
@@ -36,7 +36,7 @@ pub fn check<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> any
 pub fn check_apart(paths: &[&Path]) -> anyhow::Result<()> {
     for (number, path) in paths.iter().enumerate() {
         if paths[..number].iter().any(|other| place(other) == place(path)) {
-            misuse!("{}: is to be written twice; name another file for one of both", shown::local(path));
+            misuse!(OutputFile: "{}: is to be written twice; name another file for one of both", shown::local(path));
         }
     }
     Ok(())

@@ -8,7 +8,10 @@ pub fn end_the_process() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         report(panic);
-        tracing::error!("internal error; the process ends, so that it can be started again");
+        tracing::error!(
+            "internal error; the process ends, so that it can be started again [{}]",
+            format::ErrorCode::Internal
+        );
         log::flush();
         std::process::abort();
     }));

@@ -5,9 +5,11 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::Context;
+use format::ErrorCode;
 use laboratory::{Block, Blocks};
 
+use crate::error_code::{self, Coded, fail};
 use crate::failure::Incomplete;
 use crate::output::Output;
 use crate::progress::Progress;
@@ -20,8 +22,7 @@ pub fn draw_blocks(paths: &[PathBuf], wanted: u32) -> anyhow::Result<Vec<Block>>
         found.add(path).with_context(|| path.display().to_string())?;
     }
     if found.is_empty() {
-        bail!(
-            "none of the files has 4 KiB or more, and shorter ones say too little; name data like what you will store"
+        fail!(NoSample: "none of the files has 4 KiB or more, and shorter ones say too little; name data like what you will store"
         );
     }
     Ok(found.draw(wanted as usize))
@@ -30,8 +31,10 @@ pub fn draw_blocks(paths: &[PathBuf], wanted: u32) -> anyhow::Result<Vec<Block>>
 pub fn read(block: &Block) -> anyhow::Result<Vec<u8>> {
     let path = shown::local(&block.path);
     block.read().map_err(|error| match error.kind() {
-        ErrorKind::UnexpectedEof => anyhow!("{path}: became shorter while it was read"),
-        _ => anyhow!("{path}: {error}"),
+        ErrorKind::UnexpectedEof => {
+            Coded::new(ErrorCode::ChangedWhileRead, format!("{path}: became shorter while it was read")).into()
+        }
+        kind => Coded::new(ErrorCode::of_io(kind), format!("{path}: {error}")).into(),
     })
 }
 
@@ -64,14 +67,15 @@ pub fn on_all_cores<T: Send>(
 ) -> anyhow::Result<Sampled<T>> {
     let wanted = blocks.len();
     let made = each_on_all_cores(&blocks, progress, work);
-    let failed = made.iter().filter_map(|made| made.as_ref().err().map(ToString::to_string));
+    let line = |error: &anyhow::Error| error_code::of(error).after(error);
+    let failed = made.iter().filter_map(|made| made.as_ref().err().map(line));
     let failures: BTreeSet<String> = failed.collect();
     let failures: Vec<String> = failures.into_iter().collect();
     output.notes(&failures, String::clone, |more| shown::count(more as u64, "file"));
     let read = blocks.into_iter().zip(made).filter_map(|(block, made)| Some((block, made.ok()?)));
     let (blocks, made): (Vec<Block>, Vec<T>) = read.unzip();
     if made.is_empty() {
-        bail!("none of {} could be read", shown::count(wanted as u64, "block"));
+        fail!(NoSample: "none of {} could be read", shown::count(wanted as u64, "block"));
     }
     Ok(Sampled { blocks, made, wanted })
 }

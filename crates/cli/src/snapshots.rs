@@ -3,10 +3,11 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-use anyhow::{Context, bail};
-use format::{MAX_HOST_BYTES, MAX_TAG_BYTES, StorePath};
+use anyhow::Context;
+use format::{ErrorCode, MAX_HOST_BYTES, MAX_TAG_BYTES, StorePath};
 use repository::{Repository, SnapshotDirectory, TreeSnapshot};
 
+use crate::error_code::{Coded, fail};
 use crate::failure::misuse;
 use crate::location::{Location, StoreAddress, is_location, store_of_argument};
 use crate::output::Output;
@@ -45,26 +46,31 @@ pub fn place_of(written: Option<&OsStr>) -> anyhow::Result<(StoreAddress, StoreP
 /// Returns the snapshot whose name begins so, if there is only one, or the newest that has any of the place.
 pub fn choose(repository: &Repository, written: &str, path: &StorePath) -> anyhow::Result<TreeSnapshot> {
     if written.is_empty() {
-        misuse!("the snapshot's name is empty; `thalweg snapshots` lists them");
+        misuse!(NoSuchSnapshot: "the snapshot's name is empty; `thalweg snapshots` lists them");
     }
     let SnapshotDirectory { readable: mut snapshots, unreadable, .. } = repository.snapshots()?;
     if written == LATEST {
         let newest = snapshots.into_iter().rfind(|snapshot| concerns(snapshot, path));
         return newest.with_context(|| match path.is_root() {
-            true => "the store has no snapshot; `put` of a directory records one".to_owned(),
-            false => format!("no snapshot has {}; `thalweg snapshots` lists all", shown::path(path)),
+            true => {
+                Coded::new(ErrorCode::NoSuchSnapshot, "the store has no snapshot; `put` of a directory records one")
+            }
+            false => {
+                let why = format!("no snapshot has {}; `thalweg snapshots` lists all", shown::path(path));
+                Coded::new(ErrorCode::NotInSnapshot, why)
+            }
         });
     }
     snapshots.retain(|snapshot| snapshot.id.starts_with(written));
     if let Some(unreadable) = unreadable.iter().find(|snapshot| snapshot.id.starts_with(written))
         && snapshots.is_empty()
     {
-        bail!("{unreadable}");
+        fail!(UnreadableSnapshot: "{unreadable}");
     }
     match snapshots.len() {
         1 => Ok(snapshots.remove(0)),
-        0 => bail!("there is no snapshot {written}; `thalweg snapshots` lists them"),
-        count => bail!("{count} snapshots have names that begin with {written}; write more of it"),
+        0 => fail!(NoSuchSnapshot: "there is no snapshot {written}; `thalweg snapshots` lists them"),
+        count => fail!(NoSuchSnapshot: "{count} snapshots have names that begin with {written}; write more of it"),
     }
 }
 
@@ -76,7 +82,7 @@ pub fn name_unreadable(found: &SnapshotDirectory, output: &Output) {
 /// Refuses a snapshot that has nothing of the place.
 pub fn check_place(snapshot: &TreeSnapshot, path: &StorePath) -> anyhow::Result<()> {
     if !concerns(snapshot, path) {
-        bail!("{}: snapshot {} is of other places", shown::path(path), snapshot.id);
+        fail!(NotInSnapshot: "{}: snapshot {} is of other places", shown::path(path), snapshot.id);
     }
     Ok(())
 }

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 
 use anyhow::Context;
 use catalog::FileEntry;
-use format::StorePath;
+use format::{ErrorCode, StorePath};
 use repository::{Repository, SnapshotEntries, TreeSnapshot};
 
 use crate::commands::list;
+use crate::error_code::Coded;
 use crate::location::Location;
 use crate::moment::{self, CutoffTime};
 use crate::snapshots::choose;
@@ -106,8 +107,10 @@ impl<'a> TreeView<'a> {
     /// Returns what is at the place, or says why there is nothing.
     pub fn expect(&self, location: &Location) -> anyhow::Result<FileEntry> {
         let missing = || match &self.state {
-            State::Snapshot(snapshot) => format!("{location}: is not in snapshot {}", snapshot.id),
-            _ => format!("{location}: no such file or directory in the store"),
+            State::Snapshot(snapshot) => {
+                Coded::new(ErrorCode::NotInSnapshot, format!("{location}: is not in snapshot {}", snapshot.id))
+            }
+            _ => Coded::new(ErrorCode::NoSuchPath, format!("{location}: no such file or directory in the store")),
         };
         match &self.state {
             State::At(_) => {
@@ -149,7 +152,12 @@ impl Below<'_> {
             None => self.next_listed()?,
         };
         let Some((path, entry)) = next.map(named) else { return Ok(None) };
-        Ok(Some((path.with_context(|| format!("what was listed is not below {directory}"))?, entry)))
+        Ok(Some((
+            path.with_context(|| {
+                Coded::new(ErrorCode::DamagedMessage, format!("what was listed is not below {directory}"))
+            })?,
+            entry,
+        )))
     }
 
     fn next_listed(&mut self) -> anyhow::Result<Option<(StorePath, FileEntry)>> {

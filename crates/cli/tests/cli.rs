@@ -17,6 +17,7 @@ mod cli {
     mod deaf_readers;
     mod deletion;
     mod excluding;
+    mod explaining;
     mod faltering;
     mod half_frames;
     mod handle_keys;

@@ -10,6 +10,7 @@ mod change;
 mod chunk;
 mod container;
 mod encoding;
+mod error_code;
 mod frame;
 mod handle_key;
 mod id;
@@ -31,6 +32,7 @@ pub use container::{
     LABEL_BYTES, Label, PART_ENTRY_BYTES, PART_HEADER_BYTES, PartEntry, PartHeader, SEGMENT_ENTRY_BYTES, SegmentEntry,
 };
 pub use encoding::{CodecId, ElementId, FilterId};
+pub use error_code::ErrorCode;
 pub use frame::{FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, MAX_BODY_BYTES, MAX_PAYLOAD_BYTES, PROTOCOL};
 pub use handle_key::HandleKey;
 pub use id::{ContainerId, FileId, Fingerprint, LostSegment, SegmentAddress, SessionId, StoreId};
@@ -79,6 +81,19 @@ pub enum Error {
 }
 
 pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Error::Corrupt { what: "path", .. } => ErrorCode::InvalidName,
+            Error::Corrupt { what: "codec" | "type" | "error bound" | "mode", .. } => ErrorCode::EncodingChoice,
+            Error::Truncated { .. } | Error::Corrupt { .. } => ErrorCode::DataDamaged,
+            Error::TooNew { .. } => ErrorCode::TooNew,
+            Error::OtherProtocol { .. } => ErrorCode::ProtocolMismatch,
+            Error::Stranger { .. } => ErrorCode::NoThalwegPeer,
+        }
+    }
+}
 
 fn older(found: u8) -> &'static str {
     if found < PROTOCOL { "the peer" } else { "this program" }

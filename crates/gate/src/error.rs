@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use format::ErrorCode;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be read at all.
@@ -23,3 +25,14 @@ pub enum Error {
 }
 
 pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Error::Unreadable { .. } | Error::Configuration { .. } => ErrorCode::GateConfiguration,
+            Error::Listen { .. } => ErrorCode::GateCannotListen,
+            Error::Certificate { .. } => ErrorCode::GateCertificate,
+            Error::System { .. } => ErrorCode::GateSystem,
+        }
+    }
+}

@@ -49,6 +49,6 @@ pub(crate) fn state_of(path: &Path) -> Option<FileState> {
 fn reload(path: &Path, gate: &Rc<Gate>) {
     match Config::load(path).and_then(|config| gate.apply(&config)) {
         Ok(()) => tracing::info!("{}: read again", path.display()),
-        Err(error) => tracing::error!("the configuration stays as it was: {error}"),
+        Err(error) => tracing::error!("the configuration stays as it was: {error} [{}]", error.code()),
     }
 }

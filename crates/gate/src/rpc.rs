@@ -51,7 +51,9 @@ pub(crate) async fn serve(listener: &Rc<ListenerContext>, client: TcpStream, add
         // Clients and servers come and go.
         Ok(()) | Err(Ending::Idle | Ending::Unreached) => {}
         Err(Ending::Broken(error)) if is_a_peer_gone(&error) => {}
-        Err(ending) => tracing::warn!(peer = %address, "connection to {} closed: {ending}", listener.listen.upstream),
+        Err(ending) => {
+            tracing::warn!(peer = %address, "connection to {} closed: {ending} [{}]", listener.listen.upstream, ending.code())
+        }
     }
 }
 

@@ -8,7 +8,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use format::{Change, ContainerId, Entry, EntryKind, Page, Root, Run, SegmentAddress, StorePath, VersionRecord};
+use format::{
+    Change, ContainerId, Entry, EntryKind, ErrorCode, Page, Root, Run, SegmentAddress, StorePath, VersionRecord,
+};
 
 use crate::tree::child_of;
 use crate::upstream::is_near;
@@ -30,7 +32,7 @@ pub(crate) fn admit(repository: &Repository, changes: &[Change]) -> Result<BTree
         }
         if let Change::Manifest { path, .. } = change {
             let why = "manifests of versions are replaced on the store's own machine alone".to_owned();
-            return Err(Error::Refused { path: path.to_string(), why });
+            return Err(Error::Refused { code: ErrorCode::NodeRefused, path: path.to_string(), why });
         }
     }
     Ok(admission.references)
@@ -135,7 +137,11 @@ fn refused(path: &StorePath, error: Error) -> Error {
     use store::Error::{Corrupt, Format, NotFound};
     match error {
         Error::Format(_) | Error::Segment(_) | Error::Store(Corrupt { .. } | Format(_) | NotFound { .. }) => {
-            Error::Refused { path: path.to_string(), why: format!("what is to be committed cannot be read: {error}") }
+            Error::Refused {
+                code: ErrorCode::DamagedMessage,
+                path: path.to_string(),
+                why: format!("what is to be committed cannot be read: {error}"),
+            }
         }
         error => error,
     }

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use catalog::LocalCatalog;
-use format::{ContainerId, JournalRecord};
+use format::{ContainerId, ErrorCode, JournalRecord};
 use store::LocalStore;
 
 use crate::comparison::{Difference, compare};
@@ -62,7 +62,11 @@ impl JournalComparison {
         };
         Err(match self.lost_records.as_deref() {
             Some([]) => refusal(&format!("{}: {}{more}", first.path, first.why)),
-            _ => crate::Error::Refused { path: "this store".into(), why: self.undecided(first, &more) },
+            _ => crate::Error::Refused {
+                code: ErrorCode::CatalogMismatch,
+                path: "this store".into(),
+                why: self.undecided(first, &more),
+            },
         })
     }
 

@@ -8,7 +8,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use format::Settings;
+use format::{ErrorCode, Settings};
 use store::files::{OpenMode, Permissions, by_holders, is_held_elsewhere, open_ordinary};
 
 use crate::engines::{Access, state_folder};
@@ -46,7 +46,7 @@ impl CatalogLock {
                     "its catalog is locked{}, as while it is rebuilt; try again when that has ended",
                     by_holders(&opened)
                 );
-                Err(Error::Refused { path: path.display().to_string(), why })
+                Err(Error::Refused { code: ErrorCode::StoreInUse, path: path.display().to_string(), why })
             }
         }
     }
@@ -63,7 +63,7 @@ impl CatalogLock {
                     "the store is in use{}, so its catalog was not rebuilt; stop what uses the store and try again",
                     by_holders(&opened)
                 );
-                Err(Error::Refused { path: path.display().to_string(), why })
+                Err(Error::Refused { code: ErrorCode::StoreInUse, path: path.display().to_string(), why })
             }
         }
     }

@@ -6,7 +6,7 @@
 //! sealed.
 
 use catalog::{LocalCatalog, SqliteCatalog};
-use format::{BlockKind, ContainerId, FingerprintKind, JournalRecord, Settings};
+use format::{BlockKind, ContainerId, ErrorCode, FingerprintKind, JournalRecord, Settings};
 use std::path::Path;
 use store::{LocalStore, StoredBlock};
 
@@ -77,7 +77,7 @@ pub(crate) fn refusal(why: &str) -> Error {
         "its catalog does not go with its containers: {why}; nothing was deleted; stop what uses the store, then \
          `thalweg verify --rebuild-catalog` makes the catalog again from the containers"
     );
-    Error::Refused { path: "this store".into(), why }
+    Error::Refused { code: ErrorCode::CatalogMismatch, path: "this store".into(), why }
 }
 
 /// The reason is looked for in the last `limit` journal blocks. The catalog is asked after the container was read: a

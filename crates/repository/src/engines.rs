@@ -12,8 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::model::use_model_of;
 use catalog::{ContainerRecord, ContainerState, IssuedNumbers, LocalCatalog, Purpose, SqliteCatalog};
 use format::{
-    CONTAINER_HEADER_BYTES, ContainerHeader, ContainerId, Fingerprint, LostSegment, SegmentAddress, SessionId,
-    Settings, StoreId,
+    CONTAINER_HEADER_BYTES, ContainerHeader, ContainerId, ErrorCode, Fingerprint, LostSegment, SegmentAddress,
+    SessionId, Settings, StoreId,
 };
 use rustix::fs::{AtFlags, CWD};
 use rustix::io::Errno;
@@ -56,7 +56,7 @@ pub fn create(path: &Path, settings: &Settings) -> Result<()> {
     if let Some(around) = store_around(path) {
         let why =
             format!("lies in the store {}, which would put and collect it; name a place of its own", around.display());
-        return Err(Error::Refused { path: path.display().to_string(), why });
+        return Err(Error::Refused { code: ErrorCode::FolderNotEmpty, path: path.display().to_string(), why });
     }
     let permissions = Permissions::of(path, settings);
     let was_there = path.exists();
@@ -69,7 +69,7 @@ pub fn create(path: &Path, settings: &Settings) -> Result<()> {
         clear_away(path, settings, was_there);
     }
     made.map_err(|error| match error.is_full() {
-        true => Error::Refused { path: path.display().to_string(), why: NO_ROOM.into() },
+        true => Error::Refused { code: ErrorCode::DiskFull, path: path.display().to_string(), why: NO_ROOM.into() },
         false => error,
     })
 }
@@ -126,7 +126,7 @@ fn check_empty(path: &Path) -> Result<()> {
         return Err(error);
     }
     let why = if path.join(SETTINGS_FILE).exists() { "there is a store already" } else { "the directory is not empty" };
-    Err(Error::Refused { path: path.display().to_string(), why: why.into() })
+    Err(Error::Refused { code: ErrorCode::FolderNotEmpty, path: path.display().to_string(), why: why.into() })
 }
 
 /// Written last and whole: a directory with `store.toml` is a store.
@@ -191,7 +191,7 @@ fn has_no_names(path: &Path, upstream: StoreId) -> Error {
          one (`thalweg node {} --upstream ADDRESS`)",
         path.display()
     );
-    Error::Refused { path: path.display().to_string(), why }
+    Error::Refused { code: ErrorCode::NearStore, path: path.display().to_string(), why }
 }
 
 /// As [`open`], whether or not the store has names.
@@ -266,7 +266,7 @@ fn does_not_fit(file: &Path, why: &str) -> Error {
         "this catalog does not go with its store: {why}; nothing was changed; stop what uses the store, then \
          `thalweg verify --rebuild-catalog` makes the catalog again from the containers"
     );
-    Error::Refused { path: file.display().to_string(), why }
+    Error::Refused { code: ErrorCode::CatalogMismatch, path: file.display().to_string(), why }
 }
 
 /// Returns why nothing may be written by this catalog, if there is a reason.
@@ -289,7 +289,7 @@ fn refuse_strays(path: &Path, settings: &Settings, catalog: &SqliteCatalog) -> R
     let stray = strays.into_iter().find_map(|(number, stray)| Some((number, stray?)));
     stray.map_or(Ok(()), |(number, why)| {
         let path = path.join(store::container_file_name(number)).display().to_string();
-        Err(Error::Refused { path, why: format!("{why}; nothing was changed") })
+        Err(Error::Refused { code: ErrorCode::CatalogMismatch, path, why: format!("{why}; nothing was changed") })
     })
 }
 
@@ -479,7 +479,7 @@ pub(crate) fn lost_settings(path: &Path, what: &str) -> Option<Error> {
          --fingerprint {}), write id = \"{}\" into its store.toml, and copy that file here",
         header.fingerprint, header.store
     );
-    Some(Error::Refused { path: path.display().to_string(), why })
+    Some(Error::Refused { code: ErrorCode::SettingsLost, path: path.display().to_string(), why })
 }
 
 /// Of the first container that can be read.
@@ -515,5 +515,5 @@ fn check_address(address: &Path) -> Result<()> {
         _ => return Ok(()),
     };
     let why = format!("{why}; the store can be read (ls, get, stat, verify), and nothing in it changed");
-    Err(Error::Refused { path: address.display().to_string(), why })
+    Err(Error::Refused { code: ErrorCode::ReadOnly, path: address.display().to_string(), why })
 }

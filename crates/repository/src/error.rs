@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use format::StorePath;
+use format::{ErrorCode, StorePath};
 
 use crate::snapshot::is_snapshot;
 
@@ -20,7 +20,7 @@ pub enum Error {
     #[error("{path}: no thalweg store there; {}", advice(path))]
     NoStore { path: String },
     #[error("{path}: {why}")]
-    Refused { path: String, why: String },
+    Refused { code: ErrorCode, path: String, why: String },
     #[error("{path}: {source}")]
     Io { path: String, source: std::io::Error },
     /// A manifest does not agree with the segments it names.
@@ -110,6 +110,22 @@ pub type Result<T> = std::result::Result<T, Error>;
 impl Error {
     pub(crate) fn io(path: impl std::fmt::Display, source: std::io::Error) -> Self {
         Error::Io { path: path.to_string(), source }
+    }
+
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Error::Store(error) => error.code(),
+            Error::Catalog(error) => error.code(),
+            Error::Segment(error) => error.code(),
+            Error::Format(error) => error.code(),
+            Error::NoStore { .. } => ErrorCode::NoStore,
+            Error::Refused { code, .. } => *code,
+            Error::Io { source, .. } => ErrorCode::of_io(source.kind()),
+            Error::Damaged { .. } => ErrorCode::DataDamaged,
+            Error::LostManifests(_) => ErrorCode::ManifestsDamaged,
+            Error::NoRoom(_) => ErrorCode::DiskFull,
+            Error::Failed(_) => ErrorCode::SessionFailed,
+        }
     }
 
     /// Returns the error without its advice, for callers that carry the advice out.

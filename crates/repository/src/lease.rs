@@ -85,7 +85,10 @@ impl Lease {
     pub fn begin_reading(catalog: Arc<dyn Names>) -> Result<Self> {
         match Self::begin(catalog.clone(), Purpose::Read) {
             Err(Error::Catalog(
-                catalog::Error::Full { .. } | catalog::Error::ReadOnly { .. } | catalog::Error::Io { .. },
+                catalog::Error::Full { .. }
+                | catalog::Error::ReadOnly { .. }
+                | catalog::Error::Io { .. }
+                | catalog::Error::Node { .. },
             )) => Ok(Self::unrecorded(catalog)),
             begun => begun,
         }

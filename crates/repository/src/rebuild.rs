@@ -10,7 +10,7 @@ use catalog::{
     CONTAINER_LIMIT, CatalogView, ContainerRecord, ContainerState, IssuedNumbers, LocalCatalog, Names, Purpose,
     SkippedRecord, SqliteCatalog,
 };
-use format::{ContainerId, JournalRecord, LostSegment, Settings};
+use format::{ContainerId, ErrorCode, JournalRecord, LostSegment, Settings};
 
 use crate::agreement::lost_records;
 use crate::catalog_lock::CatalogLock;
@@ -47,7 +47,7 @@ pub fn rebuild_catalog(path: &Path, force: bool) -> Result<RebuildReport> {
     if settings.upstream.is_some() {
         let why = "has no names to be found again; remove it, and the node makes it again. What its sessions had synced and \
                    not committed goes with it";
-        return Err(Error::Refused { path: path.display().to_string(), why: why.into() });
+        return Err(Error::Refused { code: ErrorCode::NearStore, path: path.display().to_string(), why: why.into() });
     }
     check_writable(path, &settings)?;
     make_state_folder(path, &settings)?;
@@ -173,7 +173,7 @@ fn would_lose(path: &Path, old: &OldCatalog) -> Error {
         },
         named.join(", ")
     );
-    Error::Refused { path: path.display().to_string(), why }
+    Error::Refused { code: ErrorCode::CatalogMismatch, path: path.display().to_string(), why }
 }
 
 fn remove_catalog(file: &Path) -> Result<()> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use catalog::{LocalCatalog, Names};
-use format::{Change, CodecChoice, Settings};
+use format::{Change, CodecChoice, ErrorCode, Settings};
 use store::{LocalStore, SegmentStore};
 
 use crate::blocks::BlockCache;
@@ -216,5 +216,5 @@ impl Repository {
 
 fn not_local(command: &str) -> Error {
     let why = format!("is reached over the network; run {command} on a machine that has its directory");
-    Error::Refused { path: "this store".into(), why }
+    Error::Refused { code: ErrorCode::NeedsDirectory, path: "this store".into(), why }
 }

@@ -14,6 +14,15 @@ pub enum Error {
 
 pub type Result<T> = std::result::Result<T, Error>;
 
+impl Error {
+    pub fn code(&self) -> format::ErrorCode {
+        match self {
+            Error::Corrupt { .. } => format::ErrorCode::DataDamaged,
+            Error::Format(error) => error.code(),
+        }
+    }
+}
+
 /// Returns the error of a block damaged as a whole.
 pub(crate) fn corrupt<T>(why: impl Into<String>) -> Result<T> {
     Err(Error::Corrupt { segment: None, why: why.into() })

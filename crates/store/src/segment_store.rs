@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use format::{Block, ContainerId, Fingerprint, Label, LostSegment, Run, SegmentAddress, SegmentEntry};
+use format::{Block, ContainerId, ErrorCode, Fingerprint, Label, LostSegment, Run, SegmentAddress, SegmentEntry};
 
 /// A store is far whose answers are under way for so long: beyond a machine room, and longer than it takes to decode what
 /// they bring.
@@ -61,6 +61,9 @@ pub enum Error {
     /// The peer cannot be reached now; trying again may help.
     #[error("{peer}: {why}")]
     Unavailable { peer: String, why: String },
+    /// A node refused the request or failed at it; `why` is its own sentence.
+    #[error("{peer}: {why}")]
+    Node { peer: String, why: String, code: ErrorCode },
     /// The peer serves another store than the one that was opened.
     #[error("another store is served at {peer} now; begin again")]
     Replaced { peer: String },
@@ -74,6 +77,20 @@ impl Error {
     /// Returns whether stored bytes are missing or have changed.
     pub fn is_damage(&self) -> bool {
         matches!(self, Error::NotFound { .. } | Error::Corrupt { .. })
+    }
+
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Error::NotFound { .. } => ErrorCode::DataMissing,
+            Error::Corrupt { .. } => ErrorCode::DataDamaged,
+            Error::Full { .. } => ErrorCode::DiskFull,
+            Error::Format(error) => error.code(),
+            Error::Io { source, .. } => ErrorCode::of_io(source.kind()),
+            Error::Unavailable { .. } => ErrorCode::NodeUnreachable,
+            Error::Node { code, .. } => *code,
+            Error::Replaced { .. } => ErrorCode::StoreReplaced,
+            Error::Failed { .. } => ErrorCode::WriteFailedEarlier,
+        }
     }
 }
 

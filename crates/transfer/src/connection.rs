@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use format::{FRAME_HEADER_BYTES, FrameHeader, MAX_BODY_BYTES, MAX_PAYLOAD_BYTES};
+use format::{ErrorCode, FRAME_HEADER_BYTES, FrameHeader, MAX_BODY_BYTES, MAX_PAYLOAD_BYTES};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg, sockopt};
 
@@ -125,7 +125,7 @@ impl Connection {
         let shaken = tls.shake_hands(receive, |bytes| self.put_raw(&[IoSlice::new(bytes)], SendFlags::NOSIGNAL));
         if let Err(error) = shaken {
             return Err(match TlsRefusal::of(&error) {
-                Some(refusal) => Error::Refused(format!("{}: {refusal}", self.peer)),
+                Some(refusal) => Error::Refused(ErrorCode::TlsRefused, format!("{}: {refusal}", self.peer)),
                 None => self.broken(WHAT, error),
             });
         }
@@ -456,11 +456,14 @@ pub(crate) fn check_size(peer: &str, body: &[u8], payload: &[&[u8]]) -> Result<(
     if body.len() <= MAX_BODY_BYTES as usize && payload_bytes <= MAX_PAYLOAD_BYTES as usize {
         return Ok(());
     }
-    Err(Error::Refused(format!(
-        "{peer}: a message of {} + {payload_bytes} bytes is above the limit ({MAX_BODY_BYTES} + {MAX_PAYLOAD_BYTES}); \
+    Err(Error::Refused(
+        ErrorCode::CallRefused,
+        format!(
+            "{peer}: a message of {} + {payload_bytes} bytes is above the limit ({MAX_BODY_BYTES} + {MAX_PAYLOAD_BYTES}); \
          ask for less at once",
-        body.len()
-    )))
+            body.len()
+        ),
+    ))
 }
 
 /// Has the kernel ask a peer that sends nothing whether it is still there.

@@ -3,6 +3,8 @@
 use std::env;
 use std::ffi::OsString;
 
+use format::ErrorCode;
+
 use crate::message::MAX_NAME_BYTES;
 use crate::{Error, Result};
 
@@ -14,7 +16,10 @@ pub fn variable(name: &str) -> Result<String> {
 fn utf8(name: &str, value: OsString) -> Result<String> {
     value.into_string().map_err(|value| {
         let shown = value.as_encoded_bytes().escape_ascii();
-        Error::Refused(format!("the environment variable {name} is \"{shown}\"; it must be UTF-8"))
+        Error::Refused(
+            ErrorCode::EnvironmentVariable,
+            format!("the environment variable {name} is \"{shown}\"; it must be UTF-8"),
+        )
     })
 }
 
@@ -29,7 +34,10 @@ pub fn name_in_variable(name: &str) -> Result<String> {
 pub fn check_name(what: &str, value: &str) -> Result<()> {
     if value.len() > MAX_NAME_BYTES {
         let bytes = value.len();
-        return Err(Error::Refused(format!("{what} has {bytes} bytes; {MAX_NAME_BYTES} are the most")));
+        return Err(Error::Refused(
+            ErrorCode::EnvironmentVariable,
+            format!("{what} has {bytes} bytes; {MAX_NAME_BYTES} are the most"),
+        ));
     }
     Ok(())
 }

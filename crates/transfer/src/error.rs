@@ -1,5 +1,7 @@
 //! Why talking to a node failed, by what the caller does about it.
 
+use format::ErrorCode;
+
 use crate::message::{Failure, FailureKind};
 
 #[derive(Clone, Debug, thiserror::Error)]
@@ -16,9 +18,9 @@ pub enum Error {
     /// The node serves another store than the one that was opened.
     #[error("another store is served at {peer} now; begin again")]
     Replaced { peer: String },
-    /// The caller's mistake: a name or flag that does not fit.
-    #[error("{0}")]
-    Refused(String),
+    /// The caller's mistake: a name, flag, secret or certificate that does not fit.
+    #[error("{1}")]
+    Refused(ErrorCode, String),
 }
 
 /// Why a file could not be opened: a node's failure, or missing or unusable configuration of the nodes.
@@ -33,7 +35,29 @@ pub enum OpenError {
 
 pub type Result<T> = std::result::Result<T, Error>;
 
+impl OpenError {
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            OpenError::Configuration(_) => ErrorCode::NoStoreForProgram,
+            OpenError::Transfer(error) => error.code(),
+        }
+    }
+}
+
 impl Error {
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Error::Unavailable { .. } => ErrorCode::NodeUnreachable,
+            Error::Protocol { source, .. } => match source.code() {
+                code @ (ErrorCode::ProtocolMismatch | ErrorCode::NoThalwegPeer) => code,
+                _ => ErrorCode::DamagedMessage,
+            },
+            Error::Failed(failure) => failure.code(),
+            Error::Replaced { .. } => ErrorCode::StoreReplaced,
+            Error::Refused(code, _) => *code,
+        }
+    }
+
     /// Returns the node's own failure kind, if the node answered with one.
     pub fn failure(&self) -> Option<FailureKind> {
         match self {

@@ -4,7 +4,7 @@
 //! then with Welcome. A client that has a secret accepts no Welcome of a node that has not proved it. All of this is
 //! decided here, for commands and MPI programs alike; they only carry the messages.
 
-use format::{Nonce, Role, Secret};
+use format::{ErrorCode, Nonce, Role, Secret};
 
 use crate::Error;
 use crate::message::{Failure, FailureKind, Reply, Request};
@@ -86,7 +86,7 @@ impl Handshake {
                 Ok(Step::Finish { settings, incarnation })
             }
             Reply::Failed { failure } if is_for_good(failure.kind, is_answer) => {
-                Err(Error::of_node(&self.peer, failure).into())
+                Err(self.rejected(failure, is_answer).into())
             }
             Reply::Failed { failure: Failure { text, .. } } => Err(Rejection::ForNow(text)),
             other if is_answer => {
@@ -141,8 +141,19 @@ impl Handshake {
         Ok(())
     }
 
+    /// Returns the error of a node that takes no client like this one: what it refuses unasked, before Welcome, is the
+    /// proof of the secret, or a client that speaks no TLS.
+    fn rejected(&self, failure: Failure, is_answer: bool) -> Error {
+        let is_unasked_refusal = failure.kind == FailureKind::Refused && !is_answer;
+        match (is_unasked_refusal, self.nonces.is_some()) {
+            (true, true) => self.refused(&failure.text),
+            (true, false) => Error::Refused(ErrorCode::TlsRefused, format!("{}: {}", self.peer, failure.text)),
+            _ => Error::of_node(&self.peer, failure),
+        }
+    }
+
     fn refused(&self, why: &str) -> Error {
-        Error::Refused(format!("{}: {why}", self.peer))
+        Error::Refused(ErrorCode::SecretRefused, format!("{}: {why}", self.peer))
     }
 }
 
@@ -185,7 +196,7 @@ mod tests {
     #[test]
     fn a_welcome_counts_only_after_the_node_has_proved_the_secret() {
         let (mut shaking, hello) = handshake(Some(secret(1)));
-        assert!(matches!(shaking.take(NUMBER, welcome()), Err(Rejection::ForGood(Error::Refused(_)))));
+        assert!(matches!(shaking.take(NUMBER, welcome()), Err(Rejection::ForGood(Error::Refused(..)))));
         let of_node = [9; 32];
         let Ok(Step::Send(Request::Prove { nonce, proof })) = shaking.take(0, Reply::Challenge { nonce: of_node })
         else {
@@ -204,7 +215,7 @@ mod tests {
             panic!("a challenge is answered by a proof")
         };
         let proof = secret(2).proof(Role::Node, &[9; 32], &nonce, &hello);
-        assert!(matches!(shaking.take(8, Reply::Proved { proof }), Err(Rejection::ForGood(Error::Refused(_)))));
+        assert!(matches!(shaking.take(8, Reply::Proved { proof }), Err(Rejection::ForGood(Error::Refused(..)))));
     }
 
     #[test]

@@ -28,6 +28,7 @@ use crate::liveness::Liveness;
 use crate::message::{Reply, Request};
 use crate::tls::{TlsClient, TlsRefusal};
 use crate::{CONNECT_TIMEOUT, Credentials, Error, SILENCE_TIMEOUT, rate_limit};
+use format::ErrorCode;
 
 pub(crate) use self::send_buffer::{Bulk, head};
 
@@ -348,7 +349,9 @@ impl NodeConnection {
 
     fn broken(&self, error: &io::Error) -> Disconnect {
         match TlsRefusal::of(error) {
-            Some(refusal) => Disconnect::Refused(Error::Refused(format!("{}: {refusal}", self.address))),
+            Some(refusal) => {
+                Disconnect::Refused(Error::Refused(ErrorCode::TlsRefused, format!("{}: {refusal}", self.address)))
+            }
             None if error.kind() == io::ErrorKind::UnexpectedEof => Disconnect::Broken(error.to_string()),
             None => Disconnect::Broken(format!("the connection broke ({error})")),
         }

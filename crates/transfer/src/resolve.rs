@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
 use std::time::Duration;
 
+use format::ErrorCode;
+
 use crate::{Error, RESOLVE_TIMEOUT, Result};
 
 /// Why a name has no address.
@@ -105,8 +107,9 @@ pub(crate) fn check(address: &str) -> Result<()> {
 
 /// Splits an address into host and port; a host in brackets is one of IPv6.
 fn parts(address: &str) -> Result<(&str, u16)> {
-    let refuse =
-        |why: &str| Err(Error::Refused(format!("{address:?} is no address of a node: {why}; write HOST:PORT")));
+    let refuse = |why: &str| {
+        Err(Error::Refused(ErrorCode::Address, format!("{address:?} is no address of a node: {why}; write HOST:PORT")))
+    };
     let Some((host, port)) = address.rsplit_once(':') else { return refuse("it has no port") };
     let Ok(port) = port.parse() else { return refuse("its port is no number from 1 to 65535") };
     if port == 0 {

@@ -8,7 +8,7 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use format::{SECRET_BYTES, Secret};
+use format::{ErrorCode, SECRET_BYTES, Secret};
 
 use crate::random::random_bytes;
 use crate::regular_file::open_regular;
@@ -30,7 +30,7 @@ pub fn read_secret(path: &Path) -> Result<Secret> {
 }
 
 fn refusal(path: &Path, what: &str, why: &str) -> Error {
-    Error::Refused(format!("{what} {}: {why}", path.display()))
+    Error::Refused(ErrorCode::SecretRefused, format!("{what} {}: {why}", path.display()))
 }
 
 /// Reads a file (`what` it is) that others must not be able to read; at most `max_bytes` of it.

@@ -34,6 +34,7 @@ use crate::connection::Connection;
 use crate::message::{Failure, FailureKind, Reply};
 use crate::service::Service;
 use crate::{Error, Result};
+use format::ErrorCode;
 
 /// How long `run` waits, once stopped, for connections to end.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -77,9 +78,9 @@ struct Shared {
 impl Server {
     /// Listens on `host:port`; port 0 takes a free one.
     pub fn bind(address: &str, service: Arc<dyn Service>) -> Result<Self> {
-        let unavailable = |error: io::Error| Error::Unavailable {
-            peer: address.to_owned(),
-            why: format!("cannot listen there ({error}); choose another address"),
+        let unavailable = |error: io::Error| {
+            let why = format!("{address}: cannot listen there ({error}); choose another address");
+            Error::Refused(ErrorCode::CannotListen, why)
         };
         let listener = TcpListener::bind(address).map_err(unavailable)?;
         Self::listen_on(listener, service).map_err(unavailable)

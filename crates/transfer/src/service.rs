@@ -152,7 +152,7 @@ impl Replier {
     /// Answers. The payload is sent from where it lies, its pieces one after the other. A reply too large for a frame
     /// becomes a failure of kind Refused that says so. A lost client is not reported here: its handler is closed.
     pub fn reply_with(mut self, reply: Reply, payload: &[&[u8]]) {
-        if let Err(Error::Refused(text)) = self.answer(&reply, payload) {
+        if let Err(Error::Refused(_, text)) = self.answer(&reply, payload) {
             // A message this short always fits; when the client is gone it is not needed.
             let _ = self.answer(&Reply::Failed { failure: Failure::new(FailureKind::Refused, text) }, &[]);
         }

@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use format::Secret;
+use format::{ErrorCode, Secret};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{CertificateError, ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
@@ -75,7 +75,7 @@ pub struct TlsClient {
 impl TlsClient {
     /// Loads the only authorities to trust from this PEM file.
     pub fn load(ca: &Path) -> Result<Self> {
-        let wrong = |why: String| Error::Refused(format!("{}: {why}", ca.display()));
+        let wrong = |why: String| Error::Refused(ErrorCode::TlsRefused, format!("{}: {why}", ca.display()));
         let mut roots = RootCertStore::empty();
         for certificate in read_certificates(ca)? {
             roots.add(certificate).map_err(|error| wrong(format!("no usable authority: {error}")))?;
@@ -92,7 +92,7 @@ impl TlsClient {
     pub(crate) fn stream(&self, address: &str) -> Result<TlsStream> {
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
         let host = host.trim_start_matches('[').trim_end_matches(']');
-        let refuse = |why: String| Error::Refused(format!("{address}: {why}"));
+        let refuse = |why: String| Error::Refused(ErrorCode::TlsRefused, format!("{address}: {why}"));
         let name = ServerName::try_from(host.to_owned());
         let name = name.map_err(|_| refuse("no certificate can be for this host's name".into()))?;
         let session = ClientConnection::new(self.config.clone(), name).map_err(|error| refuse(error.to_string()))?;
@@ -111,7 +111,8 @@ pub struct TlsServer {
 
 impl TlsServer {
     pub fn load(certificate: &Path, key: &Path) -> Result<Self> {
-        let wrong = |path: &Path, why: String| Error::Refused(format!("{}: {why}", path.display()));
+        let wrong =
+            |path: &Path, why: String| Error::Refused(ErrorCode::TlsRefused, format!("{}: {why}", path.display()));
         let chain = read_certificates(certificate)?;
         let text = read_private(key, "private key", "--tls-key names it", MAX_KEY_BYTES)?;
         let read = PrivateKeyDer::from_pem_slice(text.as_bytes());
@@ -129,13 +130,13 @@ impl TlsServer {
 
     pub(crate) fn stream(&self) -> Result<TlsStream> {
         let session = ServerConnection::new(self.config.clone());
-        let session = session.map_err(|error| Error::Refused(format!("TLS: {error}")))?;
+        let session = session.map_err(|error| Error::Refused(ErrorCode::TlsRefused, format!("TLS: {error}")))?;
         Ok(TlsStream::new(session.into(), Side::Node))
     }
 }
 
 fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
-    let wrong = |why: String| Error::Refused(format!("{}: {why}", path.display()));
+    let wrong = |why: String| Error::Refused(ErrorCode::TlsRefused, format!("{}: {why}", path.display()));
     let text = read_regular(path).map_err(|error| wrong(format!("no PEM certificates: {error}")))?;
     let found = CertificateDer::pem_slice_iter(text.as_bytes()).collect::<std::result::Result<Vec<_>, _>>();
     let found = found.map_err(|error| wrong(format!("no PEM certificates: {error}")))?;

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use format::ErrorCode;
 use transfer::client::OpenError;
 use transfer::message::FailureKind;
 
@@ -31,7 +32,8 @@ thread_local! {
 pub fn answer(call: impl FnOnce() -> Result<(), Failure>) -> c_int {
     let outcome = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        Err(Failure { code: IO, text: format!("internal error: {}", said.unwrap_or("no reason given")) })
+        let text = format!("internal error: {}", said.unwrap_or("no reason given"));
+        Err(Failure { code: IO, text: ErrorCode::Internal.after(text) })
     });
     match outcome {
         Ok(()) => OK,
@@ -50,8 +52,8 @@ pub fn last_error() -> *const c_char {
 }
 
 impl Failure {
-    pub fn refused(text: String) -> Self {
-        Failure { code: REFUSED, text }
+    pub fn refused(code: ErrorCode, text: &str) -> Self {
+        Failure { code: REFUSED, text: code.after(text) }
     }
 }
 
@@ -59,18 +61,18 @@ impl From<transfer::Error> for Failure {
     fn from(error: transfer::Error) -> Self {
         let code = match &error {
             transfer::Error::Unavailable { .. } => UNAVAILABLE,
-            transfer::Error::Refused(_) => REFUSED,
+            transfer::Error::Refused(..) => REFUSED,
             transfer::Error::Protocol { .. } | transfer::Error::Replaced { .. } => IO,
             transfer::Error::Failed(failure) => code_of(failure.kind),
         };
-        Failure { code, text: error.to_string() }
+        Failure { code, text: error.code().after(&error) }
     }
 }
 
 impl From<OpenError> for Failure {
     fn from(error: OpenError) -> Self {
         match error {
-            OpenError::Configuration(text) => Failure { code: CONFIGURATION, text },
+            OpenError::Configuration(_) => Failure { code: CONFIGURATION, text: error.code().after(&error) },
             OpenError::Transfer(error) => error.into(),
         }
     }
@@ -105,9 +107,9 @@ mod tests {
 
     #[test]
     fn what_a_node_says_does_not_steer_the_terminal_of_the_program() {
-        answer(|| Err(Failure::refused("\u{1b}]0;mine\u{7} \0\nrm".into())));
+        answer(|| Err(Failure::refused(ErrorCode::CallRefused, "\u{1b}]0;mine\u{7} \0\nrm")));
         // SAFETY: no other call of this thread comes between.
         let text = unsafe { CStr::from_ptr(last_error()) }.to_str().unwrap();
-        assert_eq!(text, "\\x1b]0;mine\\x07 \\x00\\x0arm");
+        assert_eq!(text, "\\x1b]0;mine\\x07 \\x00\\x0arm [TW-602]");
     }
 }

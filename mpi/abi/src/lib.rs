@@ -16,6 +16,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use boundary::{Failure, OK, answer};
+use format::ErrorCode;
 use transfer::client::{Client, File, Operation, Piece, PointerStart, Settings, Ticket};
 
 /// One client per process; made by the first call that needs it.
@@ -70,7 +71,8 @@ pub unsafe extern "C" fn thalweg_open(
         let encoded = opened.encode();
         if encoded.len() > capacity {
             client()?.abandon(&opened)?;
-            return Err(Failure::refused(format!("the ticket needs {} bytes, {capacity} are given", encoded.len())));
+            let why = format!("the ticket needs {} bytes, {capacity} are given", encoded.len());
+            return Err(Failure::refused(ErrorCode::CallRefused, &why));
         }
         unsafe { std::ptr::copy_nonoverlapping(encoded.as_ptr(), ticket.cast(), encoded.len()) };
         unsafe { *ticket_bytes = encoded.len() };
@@ -136,7 +138,7 @@ pub unsafe extern "C" fn thalweg_encode_by(file: *mut File, mode: *const c_char)
 }
 
 fn refused_mode(error: format::Error) -> Failure {
-    Failure::refused(error.to_string())
+    Failure::refused(error.code(), &error.to_string())
 }
 
 #[unsafe(no_mangle)]

@@ -2,10 +2,11 @@
 
 use std::ffi::OsString;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use catalog::FileEntry;
 use repository::{Access, Repository};
 
+use crate::error_code::fail;
 use crate::failure::misuse;
 use crate::get::{Range, print};
 use crate::location::Location;
@@ -39,7 +40,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
 }
 
 fn print_one(repository: &Repository, location: &Location, entry: &FileEntry, output: &Output) -> anyhow::Result<()> {
-    let Some(head) = &entry.head else { bail!("{location}: only regular files can be printed") };
+    let Some(head) = &entry.head else { fail!(WrongKind: "{location}: only regular files can be printed") };
     print(repository, &head.record, Range::WHOLE, output).with_context(|| location.to_string())?;
     Ok(())
 }

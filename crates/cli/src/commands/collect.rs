@@ -2,10 +2,12 @@
 
 use std::ffi::OsString;
 
+use format::ErrorCode;
 use repository::{Access, collect};
 use serde_json::json;
 
 use super::journal_is_whole;
+use crate::error_code::Coded;
 use crate::failure::Incomplete;
 use crate::location::{StoreAddress, store_of_argument};
 use crate::opening::directory;
@@ -95,7 +97,9 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
 /// Puts the store's own name into commands that give versions up.
 fn named(store: &StoreAddress, error: repository::Error) -> anyhow::Error {
     match error {
-        repository::Error::LostManifests(lost) => anyhow::Error::msg(lost.explained(&store.to_string())),
+        repository::Error::LostManifests(lost) => {
+            Coded::new(ErrorCode::ManifestsDamaged, lost.explained(&store.to_string())).into()
+        }
         other => other.into(),
     }
 }

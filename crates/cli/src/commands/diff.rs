@@ -5,10 +5,11 @@ use std::ffi::OsString;
 
 use anyhow::Context;
 use catalog::FileEntry;
-use format::{Attributes, FileKind, FileTimes, VersionRecord};
+use format::{Attributes, ErrorCode, FileKind, FileTimes, VersionRecord};
 use repository::{Access, Repository};
 use serde_json::Value;
 
+use crate::error_code::Coded;
 use crate::failure::{Incomplete, misuse};
 use crate::location::Location;
 use crate::moment::{CutoffTime, with_version};
@@ -160,12 +161,14 @@ impl<'a> Side<'a> {
         let entry = self.view.expect(location)?;
         let Some(number) = self.version else { return Ok(entry) };
         if entry.attributes.kind != FileKind::Regular {
-            misuse!("{location}: --version is for regular files");
+            misuse!(WrongKind: "{location}: --version is for regular files");
         }
         let versions = self.repository.catalog().versions(&location.path)?;
         let version = versions.into_iter().find(|version| version.number == number);
-        let version =
-            version.with_context(|| format!("{location}: there is no version {number}; `thalweg stat` lists them"))?;
+        let version = version.with_context(|| {
+            let why = format!("{location}: there is no version {number}; `thalweg stat` lists them");
+            Coded::new(ErrorCode::NoSuchVersion, why)
+        })?;
         Ok(with_version(entry, version))
     }
 }

@@ -5,7 +5,6 @@ mod snapshots;
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
 
-use anyhow::bail;
 use catalog::FileEntry;
 use format::{Change, FileId, FileKind, StorePath};
 use repository::{Access, Repository};
@@ -13,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::{commit_names, list};
 use crate::clock::now_ns;
+use crate::error_code::fail;
 use crate::failure::misuse;
 use crate::location::Location;
 use crate::opening::open_store;
@@ -76,7 +76,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     }
     let repository = open_store(&location.store, access(arguments.dry_run))?;
     let Some(entry) = repository.catalog().entry(&location.path)? else {
-        bail!("{location}: no such file or directory in the store");
+        fail!(NoSuchPath: "{location}: no such file or directory in the store");
     };
     let mut forgetting = Forgetting {
         repository: &repository,
@@ -118,14 +118,14 @@ fn check_versions(
     entry: &FileEntry,
     versions: &[u64],
 ) -> anyhow::Result<()> {
-    let Some(head) = &entry.head else { bail!("{location}: --version is for regular files") };
+    let Some(head) = &entry.head else { fail!(WrongKind: "{location}: --version is for regular files") };
     let known = repository.catalog().versions(&location.path)?;
     for number in versions {
         if *number == head.number {
-            bail!("{location}: version {number} is the newest, which stays; `thalweg rm` removes the file");
+            fail!(NewestVersionStays: "{location}: version {number} is the newest, which stays; `thalweg rm` removes the file");
         }
         if !known.iter().any(|version| version.number == *number) {
-            bail!("{location}: there is no version {number}; `thalweg stat` lists them");
+            fail!(NoSuchVersion: "{location}: there is no version {number}; `thalweg stat` lists them");
         }
     }
     Ok(())

@@ -6,14 +6,16 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use address::{escaped, scheme_of};
-use anyhow::{Context, bail};
+use anyhow::Context;
 use catalog::{FileEntry, Version};
 use clap::builder::{PathBufValueParser, TypedValueParser};
-use format::{Attributes, FileKind, FileTime, FileTimes, VersionRecord};
+use format::{Attributes, ErrorCode, FileKind, FileTime, FileTimes, VersionRecord};
 use repository::{Access, Repository};
 use serde_json::{Value, json};
 
 use super::{COMMITTER, note_holes, refuse_without_data, sessions_of};
+use crate::error_code::{Coded, fail};
+use crate::failed_name::FailedName;
 use crate::failure::{Incomplete, Interrupted, misuse};
 use crate::get::{Destination, Filter, Options, Range, Selection, Summary, Withheld, get, print, sync};
 use crate::location::{Location, is_location};
@@ -137,7 +139,7 @@ fn entries(
     let other = locations.iter().zip(&entries).find(|(_, entry)| entry.attributes.kind != FileKind::Regular);
     match other {
         Some((location, _)) if is_one_file => {
-            bail!("{location}: --range, --version and --unfinished are for regular files")
+            fail!(WrongKind: "{location}: --range, --version and --unfinished are for regular files")
         }
         _ => {}
     }
@@ -146,7 +148,7 @@ fn entries(
     {
         let size = head.record.size;
         if arguments.range.is_some_and(|range| range.is_beyond(size)) {
-            bail!("{location}: the range begins behind the file's end; it has {}", shown::count(size, "byte"));
+            fail!(BeyondEnd: "{location}: the range begins behind the file's end; it has {}", shown::count(size, "byte"));
         }
     }
     Ok(entries)
@@ -168,15 +170,17 @@ fn entry(
     }
     let Some(entry) = found else {
         if sessions_of(repository.catalog(), &location.path)?.is_empty() {
-            bail!("{location}: no such file or directory in the store");
+            fail!(NoSuchPath: "{location}: no such file or directory in the store");
         }
-        bail!("{location}: nothing is committed yet; --unfinished reads what its session has checkpointed");
+        fail!(NothingCommitted: "{location}: nothing is committed yet; --unfinished reads what its session has checkpointed");
     };
     if let Some(number) = arguments.version {
         let versions = repository.catalog().versions(&location.path)?;
         let version = versions.into_iter().find(|version| version.number == number);
-        let version =
-            version.with_context(|| format!("{location}: there is no version {number}; `thalweg stat` lists them"))?;
+        let version = version.with_context(|| {
+            let why = format!("{location}: there is no version {number}; `thalweg stat` lists them");
+            Coded::new(ErrorCode::NoSuchVersion, why)
+        })?;
         let is_newest = entry.head.as_ref().is_some_and(|head| head.number == number);
         if !is_newest && version.attributes.is_none() {
             output.note(format_args!(
@@ -201,7 +205,7 @@ fn unfinished(
     output: &Output,
 ) -> anyhow::Result<FileEntry> {
     let Some(session) = sessions_of(repository.catalog(), &location.path)?.pop() else {
-        bail!("{location}: no session has anything unfinished there");
+        fail!(NoSession: "{location}: no session has anything unfinished there");
     };
     if !is_forced {
         refuse_without_data(repository, &session, location, "`get --unfinished --force` fetches that many zeros")?;
@@ -231,7 +235,7 @@ fn print_all(
         misuse!("--json and `-` both want standard output; give DEST a name");
     }
     for (location, entry) in locations.iter().zip(entries) {
-        let Some(head) = &entry.head else { bail!("{location}: only regular files go to standard output") };
+        let Some(head) = &entry.head else { fail!(WrongKind: "{location}: only regular files go to standard output") };
         let range = arguments.range.unwrap_or(Range::WHOLE);
         print(repository, &head.record, range, output).with_context(|| location.to_string())?;
     }
@@ -292,14 +296,14 @@ fn fetch(
         return Err(Interrupted { signal, message }.into());
     }
     if !filter.include.is_empty() && summary.is_empty() {
-        bail!("{}", if dry_run { "no name matches" } else { "nothing was fetched: no name matches" });
+        fail!(NothingChosen: "{}", if dry_run { "no name matches" } else { "nothing was fetched: no name matches" });
     }
     let lost = shown::count(summary.lost.len() as u64, "file");
     match summary.lost.len() {
         0 => Ok(()),
         _ if dry_run => Err(Incomplete(format!("{lost} would not be fetched")).into()),
         _ if summary.is_nothing_written() => {
-            bail!("{}: nothing was fetched; {lost} could not be written", shown::local(base))
+            fail!(Incomplete: "{}: nothing was fetched; {lost} could not be written", shown::local(base))
         }
         _ if summary.files + summary.symlinks + summary.links == 0 => {
             Err(Incomplete(format!("{lost} could not be fetched, and there was nothing else")).into())
@@ -311,13 +315,15 @@ fn fetch(
 /// The root has no name of its own: its content goes into the destination.
 fn wanted(location: Location, entry: FileEntry, to: &Path, into: bool) -> anyhow::Result<Selection> {
     let name = if into { Some(std::ffi::OsStr::from_bytes(location.path.name())) } else { to.file_name() };
-    let name = name.with_context(|| format!("{}: not a name a file can have", shown::local(to)))?;
+    let name = name.with_context(|| {
+        Coded::new(ErrorCode::InvalidName, format!("{}: not a name a file can have", shown::local(to)))
+    })?;
     let there = if into { to.join(name) } else { to.to_owned() };
     if let Some(what) = special(&there) {
-        misuse!("{}: is {what}, which get does not replace; `-` writes to standard output", shown::local(&there));
+        misuse!(LocalNameTaken: "{}: is {what}, which get does not replace; `-` writes to standard output", shown::local(&there));
     }
     if entry.attributes.kind != FileKind::Directory && there.is_dir() && !there.is_symlink() {
-        bail!("{}: is a directory, and {location} is not", shown::local(&there));
+        fail!(LocalNameTaken: "{}: is a directory, and {location} is not", shown::local(&there));
     }
     let to = name.into();
     Ok(Selection { path: location.path, entry, to })
@@ -328,7 +334,7 @@ fn refuse_twins(wanted: &[Selection], destination: &Destination) -> anyhow::Resu
     for (at, one) in wanted.iter().enumerate() {
         if let Some(other) = wanted[..at].iter().find(|other| other.to == one.to && other.path != one.path) {
             let (other, one, to) = (shown::path(&other.path), shown::path(&one.path), destination.path(&one.to));
-            misuse!("{other} and {one} would both be {}; nothing was fetched; fetch them apart", shown::local(&to));
+            misuse!(SameTarget: "{other} and {one} would both be {}; nothing was fetched; fetch them apart", shown::local(&to));
         }
     }
     Ok(())
@@ -376,7 +382,7 @@ fn fields(summary: &Summary, arguments: &Arguments) -> Value {
         "links": summary.links,
         "bytes": summary.bytes,
         "excluded": summary.excluded,
-        "failed": named(&summary.lost),
+        "failed": summary.lost.iter().map(FailedName::fields).collect::<Vec<_>>(),
         "incomplete": named(&summary.incomplete),
         "left_out": summary.left_out,
         "interrupted": summary.interrupted.is_some(),

@@ -3,11 +3,12 @@
 use std::ffi::{CString, OsString};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
-use format::{ChunkerKind, CodecChoice, FingerprintKind, Mode, Settings, StoreId};
+use anyhow::Context;
+use format::{ChunkerKind, CodecChoice, ErrorCode, FingerprintKind, Mode, Settings, StoreId};
 use serde_json::json;
 use transfer::random_bytes;
 
+use crate::error_code::{Coded, fail};
 use crate::failure::UsageError;
 use crate::location::store_of_argument;
 use crate::opening;
@@ -50,7 +51,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let path = opening::directory(&store, "init")?;
     let settings = settings(&arguments)?;
     if let (Some(kind), None) = (shared_file_system(path), &settings.state) {
-        bail!("{store}: lies on {kind}; name a directory on a local disk with --state for catalog and table");
+        fail!(NetworkFileSystem: "{store}: lies on {kind}; name a directory on a local disk with --state for catalog and table");
     }
     repository::create(path, &settings)?;
     output.summary(format_args!("made a store at {store}"))?;
@@ -78,7 +79,7 @@ fn settings(arguments: &Arguments) -> anyhow::Result<Settings> {
         shared_gid: arguments.shared.as_deref().map(group_number).transpose()?,
         upstream: None,
     };
-    settings.check().map_err(|error| UsageError(error.to_string()))?;
+    settings.check().map_err(|error| UsageError::new(error.to_string()))?;
     Ok(settings)
 }
 
@@ -87,16 +88,19 @@ fn group_number(written: &str) -> anyhow::Result<u32> {
     if let Ok(number) = written.parse() {
         return Ok(number);
     }
-    let name = CString::new(written).context("a group's name holds no NUL")?;
+    let name = CString::new(written).context(Coded::new(ErrorCode::Usage, "a group's name holds no NUL"))?;
     // SAFETY: the name ends with NUL. The result is read at once, before another thread could ask.
     let found = unsafe { libc::getgrnam(name.as_ptr()).as_ref() };
-    found.map(|group| group.gr_gid).with_context(|| format!("{written}: there is no such group"))
+    found
+        .map(|group| group.gr_gid)
+        .with_context(|| Coded::new(ErrorCode::Usage, format!("{written}: there is no such group")))
 }
 
 fn absolute_text(path: &Path) -> anyhow::Result<String> {
     let absolute = std::path::absolute(path).with_context(|| path.display().to_string())?;
-    let text =
-        absolute.to_str().with_context(|| format!("{}: a state directory's name must be UTF-8", path.display()))?;
+    let text = absolute.to_str().with_context(|| {
+        Coded::new(ErrorCode::Usage, format!("{}: a state directory's name must be UTF-8", path.display()))
+    })?;
     Ok(text.to_owned())
 }
 

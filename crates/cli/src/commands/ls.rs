@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use anyhow::bail;
 use catalog::{FileEntry, PathSession};
 use format::{FileKind, StorePath};
 use repository::{Access, Repository};
 use serde_json::Value;
 
 use super::checkpointed;
+use crate::error_code::fail;
 use crate::location::Location;
 use crate::opening::open_store;
 use crate::output::{Array, Output};
@@ -86,7 +86,9 @@ impl Listing<'_> {
                     self.print(&location.path.parent().unwrap_or_default(), &location.path, &entry)?;
                 }
             }
-            None if self.unfinished.is_empty() => bail!("{location}: no such file or directory in the store"),
+            None if self.unfinished.is_empty() => {
+                fail!(NoSuchPath: "{location}: no such file or directory in the store")
+            }
             None => {}
         }
         // Names that only a session knows of.

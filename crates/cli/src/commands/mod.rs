@@ -8,6 +8,7 @@ pub mod config;
 pub mod dedup;
 pub mod diff;
 pub mod du;
+pub mod explain;
 pub mod find;
 pub mod forget;
 pub mod gate;
@@ -32,12 +33,12 @@ pub mod tag;
 pub mod train;
 pub mod verify;
 
-use anyhow::bail;
 use catalog::{FileEntry, Names, PathSession};
 use format::{Change, StorePath};
 use repository::Repository;
 use store::ClaimOwner;
 
+use crate::error_code::fail;
 use crate::location::Location;
 use crate::output::Output;
 use crate::shown;
@@ -53,7 +54,7 @@ const FULL_WITHOUT_RESERVE: &str = "the disk is full, and the store's reserve ha
 pub fn commit_names(repository: &Repository, changes: Vec<Change>) -> anyhow::Result<()> {
     let only_removes = changes.iter().all(|change| matches!(change, Change::Remove { .. } | Change::Forget { .. }));
     match repository.commit(COMMITTER, changes, Default::default(), Vec::new()) {
-        Err(error) if only_removes && error.is_full() => bail!(FULL_WITHOUT_RESERVE),
+        Err(error) if only_removes && error.is_full() => fail!(DiskFull: "{FULL_WITHOUT_RESERVE}"),
         done => Ok(done.map(drop)?),
     }
 }
@@ -87,10 +88,10 @@ pub fn refuse_without_data(
     }
     let id = session.id;
     match checkpointed(repository.catalog(), session)? {
-        (0, _) => bail!("{location}: session {id} has stored no data; {advice}"),
+        (0, _) => fail!(SessionEmpty: "{location}: session {id} has stored no data; {advice}"),
         (size, _) => {
             let size = shown::size(size);
-            bail!("{location}: session {id} has stored no data of the {size} that the file would have; {advice}")
+            fail!(SessionEmpty: "{location}: session {id} has stored no data of the {size} that the file would have; {advice}")
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 
-use anyhow::bail;
 use format::{Change, FileKind, StorePath};
 use repository::{Access, Repository};
 use serde_json::{Value, json};
 
 use super::commit_names;
+use crate::error_code::fail;
 use crate::failure::misuse;
 use crate::location::Location;
 use crate::opening::open_store;
@@ -39,11 +39,11 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let mut changes = Vec::new();
     for location in from {
         let Some(moved) = repository.catalog().entry(&location.path)? else {
-            bail!("{location}: no such file or directory in the store");
+            fail!(NoSuchPath: "{location}: no such file or directory in the store");
         };
         let target = if into { to.path.join(location.path.name())? } else { to.path.clone() };
         if changes.iter().any(|change| matches!(change, Change::Rename { to, .. } if *to == target)) {
-            misuse!("{location}: another source becomes {}::{} too", to.store, shown::path(&target));
+            misuse!(SameTarget: "{location}: another source becomes {}::{} too", to.store, shown::path(&target));
         }
         let present = repository.catalog().entry(&target)?.filter(|present| present.file != moved.file);
         if present.is_some_and(|present| present.head.is_some() && present.links == 1) {
@@ -68,7 +68,7 @@ fn check_replaced(
 ) -> anyhow::Result<()> {
     let (what, store, shown) = (versions_of(repository.catalog(), target)?, &to.store, shown::path(target));
     if !is_meant {
-        bail!("{store}::{shown}: is there, {what}, which would be dropped; --replace drops them");
+        fail!(NameTaken: "{store}::{shown}: is there, {what}, which would be dropped; --replace drops them");
     }
     output.note(format_args!("{store}::{shown}: {what} is dropped"));
     Ok(())
@@ -78,7 +78,7 @@ fn is_into(repository: &Repository, to: &Location, sources: usize) -> anyhow::Re
     let kind = repository.catalog().entry(&to.path)?.map(|entry| entry.attributes.kind);
     match kind {
         Some(FileKind::Directory) => Ok(true),
-        Some(_) if to.into || sources > 1 => bail!("{to}: is not a directory"),
+        Some(_) if to.into || sources > 1 => fail!(NotDirectory: "{to}: is not a directory"),
         _ => Ok(to.into || sources > 1),
     }
 }

@@ -13,12 +13,12 @@ mod tables;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::bail;
 use clap::ArgGroup;
 use policy::compression::Conditions;
 use policy::cost::machine::Machine;
 use serde_json::{Value, json};
 
+use crate::error_code::fail;
 use crate::output::Output;
 use crate::output_file;
 use crate::picture::{self, Picture};
@@ -181,7 +181,7 @@ impl Plan {
         self.report.complete(output)?;
         match &arguments.recommended {
             Some(path) if self.of_system.is_none() => {
-                bail!("{}: is not written: of data without a byte nothing is recommended", shown::local(path))
+                fail!(NothingToRecommend: "{}: is not written: of data without a byte nothing is recommended", shown::local(path))
             }
             _ => Ok(()),
         }

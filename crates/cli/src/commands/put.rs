@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use format::{CodecChoice, ErrorBound, FloatType, MAX_TAGS, Mode, Rounding};
 use repository::{Access, DedupMode, Repository};
 use serde_json::{Value, json};
 
+use crate::error_code::{self, Coded, fail};
+use crate::failed_name::FailedName;
 use crate::failure::{Incomplete, Interrupted, UsageError, explained, is_of_an_absent_node, misuse};
 use crate::location::{Location, StoreAddress};
 use crate::name_patterns::{NamePattern, PatternFile};
@@ -159,7 +161,7 @@ fn check_snapshot_options(arguments: &Arguments, sources: &[Source]) -> anyhow::
         misuse!("--tag and --host are of a tree's snapshot, and no source is a directory");
     }
     if arguments.tag.len() > MAX_TAGS {
-        misuse!("a snapshot has at most {MAX_TAGS} tags");
+        misuse!(TooManyTags: "a snapshot has at most {MAX_TAGS} tags");
     }
     Ok(())
 }
@@ -174,7 +176,7 @@ impl Arguments {
 /// Refuses to round what is not a file of values.
 fn check_rounding(arguments: &Arguments, sources: &[Source]) -> anyhow::Result<()> {
     let Some(rounding) = arguments.rounding() else { return Ok(()) };
-    rounding.checked().map_err(|error| UsageError(error.to_string()))?;
+    rounding.checked().map_err(|error| UsageError::new(error.to_string()))?;
     for source in sources {
         let from = shown::local(&source.from);
         if source.from.as_os_str() == "-" {
@@ -253,8 +255,7 @@ fn put_again_after_restarts(
             Err(error) if is_remote && is_stream && is_of_a_restarted_node(&error) => {
                 let why = explained(&error);
                 let why = without_advice(&why);
-                bail!(
-                    "{why}; standard input cannot be read again, and nothing of it is known to be stored; run what writes it \
+                fail!(StandardStream: "{why}; standard input cannot be read again, and nothing of it is known to be stored; run what writes it \
                      once more, or put a file"
                 )
             }
@@ -278,7 +279,7 @@ fn broken_off(error: anyhow::Error, stored: &Stored) -> anyhow::Error {
             if files == 1 { "is" } else { "are" },
         ),
     };
-    anyhow::anyhow!("{}; {stored}", explained(&error))
+    Coded::new(error_code::of(&error), format!("{}; {stored}", explained(&error))).into()
 }
 
 /// The error without its last words, where they ask for what is done at once.
@@ -327,7 +328,7 @@ fn run(
         refuse_onto_directory(repository, source, to)?;
         if source.from.as_os_str() == "-" {
             if !streams::can_read_input() {
-                bail!("standard input is not open for reading; nothing was put");
+                fail!(StandardStream: "standard input is not open for reading; nothing was put");
             }
             return put_stream(
                 repository,
@@ -367,7 +368,7 @@ fn refuse_onto_directory(repository: &Repository, source: &Source, to: &Location
     match repository.catalog().entry(&source.target)? {
         Some(entry) if entry.attributes.kind == format::FileKind::Directory => {
             let shown = shown::path(&source.target);
-            bail!("{}::{shown} is a directory; write {}::{shown}/ to put the file into it", to.store, to.store)
+            fail!(IsDirectory: "{}::{shown} is a directory; write {}::{shown}/ to put the file into it", to.store, to.store)
         }
         _ => Ok(()),
     }
@@ -403,7 +404,7 @@ fn fields(summary: &Summary, arguments: &Arguments) -> Value {
         "interrupted": summary.interrupted.is_some(),
         "dropped": named(&summary.dropped),
         "skipped": named(&summary.skipped),
-        "failed": named(&summary.left),
+        "failed": summary.left.iter().map(FailedName::fields).collect::<Vec<_>>(),
         "incomplete": named(&summary.incomplete),
         "changing": summary.changing.iter().map(|path| with_reason(path, None)).collect::<Vec<_>>(),
     });
@@ -487,7 +488,7 @@ fn judge(summary: &Summary, dry_run: bool) -> anyhow::Result<()> {
     }
     let (left, changing) = (summary.left.len() as u64, summary.changing.len() as u64);
     if summary.is_empty() && !summary.skipped.is_empty() {
-        bail!("nothing was put: no source is a file, directory or symlink");
+        fail!(NothingChosen: "nothing was put: no source is a file, directory or symlink");
     }
     if summary.is_empty() && left > 0 {
         return Err(

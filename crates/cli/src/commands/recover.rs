@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 
-use anyhow::bail;
 use catalog::{Names, PathSession};
 use format::{SessionId, VersionRecord};
 use repository::{Access, Repository};
@@ -12,6 +11,7 @@ use transfer::{Remote, RemoteCatalog};
 
 use super::{COMMITTER, note_holes, refuse_without_data, sessions_of};
 use crate::clock::now_ns;
+use crate::error_code::fail;
 use crate::failure::misuse;
 use crate::location::{Location, StoreAddress};
 use crate::opening::{connect, open_store};
@@ -78,12 +78,13 @@ fn refuse_over_newer(repository: &Repository, session: &PathSession, location: &
     }
     let head = repository.catalog().entry(&location.path)?.and_then(|entry| entry.head);
     match head {
-        Some(head) if head.committed_ns > session.opened_ns => bail!(
-            "{location}: version {} was committed after session {} had begun, and recovering would put older data above \
-             it; look with `thalweg get --unfinished`, then `recover --force`, or drop it with `recover --discard`",
-            head.number,
-            session.id
-        ),
+        Some(head) if head.committed_ns > session.opened_ns => {
+            fail!(NewerVersion: "{location}: version {} was committed after session {} had begun, and recovering would put older data above \
+                 it; look with `thalweg get --unfinished`, then `recover --force`, or drop it with `recover --discard`",
+                head.number,
+                session.id
+            )
+        }
         _ => Ok(()),
     }
 }
@@ -125,9 +126,11 @@ fn choose(
         return Ok(found);
     }
     match (live, wanted) {
-        (Some(live), _) => bail!("{location}: {}", why_live(&live, catalog.lease_left_ms(live.id)?, now_ns())),
-        (None, Some(id)) => bail!("{location}: no interrupted session {id}; `thalweg sessions` lists them"),
-        (None, None) => bail!("{location}: no interrupted session, nothing to recover"),
+        (Some(live), _) => {
+            fail!(SessionLive: "{location}: {}", why_live(&live, catalog.lease_left_ms(live.id)?, now_ns()))
+        }
+        (None, Some(id)) => fail!(NoSession: "{location}: no interrupted session {id}; `thalweg sessions` lists them"),
+        (None, None) => fail!(NoSession: "{location}: no interrupted session, nothing to recover"),
     }
 }
 
@@ -179,6 +182,6 @@ fn recovered(repository: &Repository, location: &Location) -> anyhow::Result<Ver
     let head = repository.catalog().entry(&location.path)?.and_then(|entry| entry.head);
     match head {
         Some(head) => Ok(head.record),
-        None => bail!("{location}: was recovered and is gone again"),
+        None => fail!(ReplacedMeanwhile: "{location}: was recovered and is gone again"),
     }
 }

@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 
-use anyhow::bail;
 use format::{Change, FileKind, StorePath};
 use repository::{Access, Repository, TreeSnapshot};
 use serde_json::{Value, json};
 
 use super::{commit_names, list};
+use crate::error_code::fail;
 use crate::location::Location;
 use crate::opening::open_store;
 use crate::output::Output;
@@ -34,9 +34,9 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let (mut changes, mut names) = (Vec::new(), 0);
     for location in &locations {
         match repository.catalog().entry(&location.path)? {
-            None => bail!("{location}: no such file or directory in the store"),
+            None => fail!(NoSuchPath: "{location}: no such file or directory in the store"),
             Some(entry) if entry.attributes.kind == FileKind::Directory && !arguments.recursive => {
-                bail!("{location}: is a directory; -r removes it with all below it")
+                fail!(IsDirectory: "{location}: is a directory; -r removes it with all below it")
             }
             Some(entry) => {
                 names += 1;

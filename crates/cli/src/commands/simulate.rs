@@ -5,13 +5,15 @@ use std::io::Read;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::OpenOptionsExt;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
+use format::ErrorCode;
 use policy::cache::Eviction;
 use policy::placement::Rule;
 use policy::provisioning::Growth;
 use serde_json::json;
 use simulator::{Provisioning, Report, Settings, Testbed, Workload};
 
+use crate::error_code::{Coded, fail};
 use crate::output::Output;
 use crate::picture::{self, Picture};
 use crate::shown;
@@ -180,14 +182,17 @@ fn from_file(path: &str) -> anyhow::Result<Workload> {
     let no_trace = || format!("{path}: neither monotonic, sine, all-pairs, stacking, profile nor a trace file");
     // Do not wait for the other end of a pipe.
     let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
-    let opened = opened.with_context(no_trace)?;
-    if !opened.metadata().with_context(no_trace)?.is_file() {
-        bail!("{}: it is no regular file", no_trace());
+    let opened = opened.with_context(|| Coded::new(ErrorCode::Trace, no_trace()))?;
+    if !opened.metadata().with_context(|| Coded::new(ErrorCode::Trace, no_trace()))?.is_file() {
+        fail!(Trace: "{}: it is no regular file", no_trace());
     }
     let mut text = String::new();
-    opened.take(MAX_TRACE_BYTES + 1).read_to_string(&mut text).with_context(no_trace)?;
+    opened
+        .take(MAX_TRACE_BYTES + 1)
+        .read_to_string(&mut text)
+        .with_context(|| Coded::new(ErrorCode::Trace, no_trace()))?;
     if text.len() as u64 > MAX_TRACE_BYTES {
-        bail!("{path}: a trace has at most {}", shown::size(MAX_TRACE_BYTES));
+        fail!(Trace: "{path}: a trace has at most {}", shown::size(MAX_TRACE_BYTES));
     }
     simulator::trace(path, &text).with_context(|| path.to_owned())
 }

@@ -2,13 +2,13 @@
 
 use std::ffi::OsString;
 
-use anyhow::bail;
 use catalog::{FileEntry, PathSession, Version};
 use format::{FileKind, rounding_note};
 use repository::{Access, FileStatistics, Repository, file_statistics};
 use serde_json::{Map, Value, json};
 
 use super::{checkpointed, sessions_of};
+use crate::error_code::fail;
 use crate::location::Location;
 use crate::opening::open_store;
 use crate::output::Output;
@@ -50,7 +50,7 @@ fn look(repository: &Repository, location: &Location) -> anyhow::Result<Seen> {
     }
     let entry = catalog.entry(&location.path)?;
     if entry.is_none() && sessions.is_empty() {
-        bail!("{location}: no such file or directory in the store");
+        fail!(NoSuchPath: "{location}: no such file or directory in the store");
     }
     let head = entry.as_ref().and_then(|entry| entry.head.as_ref());
     let statistics = head.map(|head| file_statistics(repository, &head.record.root)).transpose()?;

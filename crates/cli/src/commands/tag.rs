@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
-use anyhow::bail;
 use format::MAX_TAGS;
 use repository::Access;
 use serde_json::{Value, json};
 
 use super::commit_names;
+use crate::error_code::fail;
 use crate::failure::misuse;
 use crate::opening::open_store;
 use crate::output::Output;
@@ -53,8 +53,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
         let old = snapshot.facts.tags.iter().filter(|tag| !arguments.remove.contains(tag));
         let tags: BTreeSet<String> = old.chain(&arguments.add).cloned().collect();
         if tags.len() > MAX_TAGS {
-            bail!(
-                "snapshot {} would have {} tags; {MAX_TAGS} is the most; nothing was tagged",
+            fail!(TooManyTags: "snapshot {} would have {} tags; {MAX_TAGS} is the most; nothing was tagged",
                 snapshot.id,
                 tags.len()
             );

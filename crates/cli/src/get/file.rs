@@ -6,7 +6,7 @@ use std::fmt;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use format::Attributes;
+use format::{Attributes, ErrorCode};
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::{Errno, Result};
 
@@ -46,6 +46,16 @@ impl fmt::Display for FailureSide {
 }
 
 impl std::error::Error for FailureSide {}
+
+impl FailureSide {
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            FailureSide::Disk(error) => ErrorCode::of_io(error.kind()),
+            FailureSide::Store(error) => error.code(),
+            FailureSide::Interrupted => ErrorCode::Interrupted,
+        }
+    }
+}
 
 pub struct Draft<'a> {
     directory: &'a Directory,

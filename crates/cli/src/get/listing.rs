@@ -8,7 +8,7 @@ use std::sync::mpsc::SyncSender;
 
 use anyhow::Context;
 use catalog::FileEntry;
-use format::{Attributes, FileId, FileKind, StorePath};
+use format::{Attributes, ErrorCode, FileId, FileKind, StorePath};
 
 use super::Selection;
 use super::destination::{self, Destination, explained};
@@ -16,6 +16,7 @@ use super::file::NameState;
 use super::filter::Filter;
 use super::leftovers;
 use super::report::{Fault, Report};
+use crate::error_code::{self, Coded};
 use crate::shown;
 use crate::tree_view::TreeView;
 
@@ -161,7 +162,9 @@ impl<'a> Listing<'a> {
 
     fn file(&mut self, to: &Path, entry: FileEntry) -> anyhow::Result<()> {
         let name = to.file_name().and_then(|name| CString::new(name.as_bytes()).ok());
-        let name = name.with_context(|| format!("{}: not a name a file can have", shown::local(to)))?;
+        let name = name.with_context(|| {
+            Coded::new(ErrorCode::InvalidName, format!("{}: not a name a file can have", shown::local(to)))
+        })?;
         let directory = to.parent().unwrap_or(Path::new(""));
         if self.open.as_ref().is_some_and(|unit| !unit.takes_one_more_of(directory)) {
             self.hand_out()?;
@@ -195,7 +198,7 @@ impl<'a> Listing<'a> {
             }
             Err(error) => {
                 let why = format!("{}; nothing below it was fetched", explained(error));
-                self.report.lost(&self.destination.path(&to), why, Fault::Here);
+                self.report.lost(&self.destination.path(&to), (why, error_code::of_errno(error)), Fault::Here);
                 self.refused.insert(to);
             }
         }
@@ -214,7 +217,10 @@ impl<'a> Listing<'a> {
 /// Returns where a listed name goes. A node that lists what was not asked for is not followed there.
 fn below(path: &StorePath, wanted: &Selection) -> anyhow::Result<PathBuf> {
     let rest = path.below(&wanted.path).filter(|rest| !rest.is_empty());
-    let rest = rest.with_context(|| format!("{path}: was listed below {}, where it does not lie", wanted.path))?;
+    let rest = rest.with_context(|| {
+        let why = format!("{path}: was listed below {}, where it does not lie", wanted.path);
+        Coded::new(ErrorCode::DamagedMessage, why)
+    })?;
     Ok(wanted.to.join(OsStr::from_bytes(rest)))
 }
 

@@ -39,6 +39,7 @@ pub use self::report::Summary;
 use self::report::{Fault, Report};
 use self::worker::Worker;
 use crate::commands::list;
+use crate::error_code::{self, Coded};
 use crate::output::Output;
 use crate::shown;
 use crate::signals::Interruption;
@@ -117,7 +118,8 @@ pub fn get(
 /// The error, and what there is all the same.
 fn broken_off(error: &anyhow::Error, summary: &Summary) -> anyhow::Error {
     let (files, bytes) = (shown::count(summary.files, "file"), shown::size(summary.bytes));
-    anyhow::anyhow!("{error:#}; what was fetched until here is whole: {files} ({bytes})")
+    let text = format!("{error:#}; what was fetched until here is whole: {files} ({bytes})");
+    Coded::new(error_code::of(error), text).into()
 }
 
 /// Hard links, then the directories' attributes, the deepest first.
@@ -129,7 +131,7 @@ fn finish(made: MadeDirectories, destination: &Destination, options: Options, re
                 report.list(&destination.path(to), before.unwrap_or(NameState::New), None);
                 report.count(|summary| summary.links += 1);
             }
-            Err(error) => report.lost(&destination.path(to), error, Fault::Here),
+            Err(error) => report.lost(&destination.path(to), (error, error_code::of_errno(error)), Fault::Here),
         }
     }
     if options.dry_run {

@@ -8,7 +8,7 @@ use std::sync::PoisonError;
 use std::sync::mpsc::Receiver;
 
 use catalog::FileEntry;
-use format::FileKind;
+use format::{ErrorCode, FileKind};
 use rustix::io::Errno;
 
 use super::destination::{Destination, explained};
@@ -16,6 +16,7 @@ use super::file::{NameState, state_of};
 use super::listing::Unit;
 use super::range::Range;
 use super::report::{Fault, Report};
+use crate::error_code;
 
 /// In the place of all workers: names come in the order of the listing.
 pub struct Preview<'a> {
@@ -40,11 +41,11 @@ impl Preview<'_> {
         let directory = match self.destination.directory(&unit.directory) {
             Ok(directory) => Ok(Some(directory)),
             Err(Errno::NOENT) => Ok(None),
-            Err(error) => Err(explained(error).to_string()),
+            Err(error) => Err((explained(error).to_string(), error_code::of_errno(error))),
         };
         for (name, entry) in &unit.files {
             let path = self.destination.path(&unit.directory).join(OsStr::from_bytes(name.to_bytes()));
-            let state = directory.as_ref().map_err(String::clone).and_then(|opened| state(opened.as_ref(), name));
+            let state = directory.as_ref().map_err(Clone::clone).and_then(|opened| state(opened.as_ref(), name));
             match state {
                 Ok(state) => self.count(&path, state, entry),
                 Err(why) => self.report.lost(&path, why, Fault::Here),
@@ -67,7 +68,7 @@ impl Preview<'_> {
     }
 }
 
-fn state(directory: Option<&OwnedFd>, name: &CStr) -> Result<NameState, String> {
+fn state(directory: Option<&OwnedFd>, name: &CStr) -> Result<NameState, (String, ErrorCode)> {
     let state = directory.map_or(Ok(NameState::New), |directory| state_of(directory, name));
-    state.map_err(|error| std::io::Error::from(error).to_string())
+    state.map_err(|error| (std::io::Error::from(error).to_string(), error_code::of_errno(error)))
 }

@@ -5,10 +5,12 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use format::ErrorCode;
 use serde_json::Value;
 
 use super::attributes::LeftOut;
 use super::file::NameState;
+use crate::failed_name::FailedName;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::shown;
@@ -34,7 +36,7 @@ pub struct Summary {
     /// Bytes of the files, holes included.
     pub bytes: u64,
     /// Not fetched, with the reason.
-    pub lost: Vec<(PathBuf, String)>,
+    pub lost: Vec<FailedName>,
     /// Fetched, except for attributes that the file system or our rights did not allow, or that were withheld.
     pub incomplete: Vec<(PathBuf, String)>,
     /// How many of each kind.
@@ -105,11 +107,11 @@ impl<'a> Report<'a> {
     }
 
     /// Reports a file as failed; the others go on.
-    pub fn lost(&self, path: &Path, why: impl Display, fault: Fault) {
-        let why = why.to_string();
-        self.output.note(format_args!("{}: {why}", shown::local(path)));
+    pub fn lost(&self, path: &Path, (why, code): (impl Display, ErrorCode), fault: Fault) {
+        let failed = FailedName { path: path.to_owned(), why: why.to_string(), code };
+        self.output.note(failed.line());
         let summary = &mut self.inner().summary;
-        summary.lost.push((path.to_owned(), why));
+        summary.lost.push(failed);
         summary.lost_here += (fault == Fault::Here) as u64;
     }
 

@@ -19,6 +19,7 @@ use super::listing::Unit;
 use super::report::{Fault, Report};
 use super::sink::Sink;
 use super::{Options, Range};
+use crate::error_code::{self, Coded, fail};
 use crate::failure::is_of_an_absent_node;
 use crate::shown;
 
@@ -71,7 +72,8 @@ impl<'a> Worker<'a> {
             Ok(opened) => opened,
             Err(error) => {
                 for (name, _) in &unit.files {
-                    self.report.lost(&path.join(OsStr::from_bytes(name.as_bytes())), explained(error), Fault::Here);
+                    let why = (explained(error), error_code::of_errno(error));
+                    self.report.lost(&path.join(OsStr::from_bytes(name.as_bytes())), why, Fault::Here);
                 }
                 return Ok(());
             }
@@ -110,14 +112,15 @@ impl<'a> Worker<'a> {
             Err(FailureSide::Disk(error))
                 if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
             {
-                anyhow::bail!("{}: the disk is full", shown::local(&path()))
+                fail!(DiskFull: "{}: the disk is full", shown::local(&path()))
             }
             Err(FailureSide::Store(error)) if is_of_an_absent_node(&error) => {
-                anyhow::bail!("{}: {error}", shown::local(&path()))
+                Err(Coded::new(error.code(), format!("{}: {error}", shown::local(&path()))).into())
             }
             Err(trouble) => {
                 let fault = if let FailureSide::Disk(_) = trouble { Fault::Here } else { Fault::Store };
-                self.report.lost(&path(), trouble, fault);
+                let code = trouble.code();
+                self.report.lost(&path(), (trouble, code), fault);
                 Ok(())
             }
         }

@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use format::Secret;
 use repository::Access;
 use transfer::{Server, TlsServer, read_secret, secret_of_environment};
 
 use super::upstream::{self, UpstreamArguments};
 use super::{Node, NodeOptions, NodeService, arenas, monitored, open_files, restart};
+use crate::error_code::fail;
 use crate::failure::misuse;
 use crate::host_port;
 use crate::location::store_of_argument;
@@ -95,13 +96,12 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     log::start(&arguments.log, tracing::Level::WARN)?;
     panics::end_the_process();
     let StoreAddress::Directory(directory) = store_of_argument(Some(arguments.store.as_os_str()))? else {
-        misuse!("{}: is a node's address; a node serves a store's directory", shown::local(&arguments.store));
+        misuse!(NeedsDirectory: "{}: is a node's address; a node serves a store's directory", shown::local(&arguments.store));
     };
     let max_connections = open_files::raise_limit();
     let secret = arguments.secret()?;
     if secret.is_none() && !arguments.insecure && arguments.upstream.has_secret() {
-        bail!(
-            "the far node asks for a secret, and this one would let everybody on this machine pass without: give it one \
+        fail!(NodeUnprotected: "the far node asks for a secret, and this one would let everybody on this machine pass without: give it one \
              with --secret-file, or say --insecure"
         );
     }
@@ -193,8 +193,7 @@ impl Arguments {
             return Ok(());
         }
         if !self.insecure {
-            bail!(
-                "{address} can be reached from other machines, and the node has no secret: make one with `thalweg \
+            fail!(NodeUnprotected: "{address} can be reached from other machines, and the node has no secret: make one with `thalweg \
                  secret FILE`, start the node with --secret-file FILE, and set THALWEG_SECRET_FILE for its clients; or \
                  say --insecure, and everyone who reaches the port can read, write and remove"
             );

@@ -12,6 +12,7 @@ use transfer::Remote;
 use transfer::client::Settings;
 
 use super::{Node, maintenance};
+use crate::error_code::Coded;
 use crate::failure::misuse;
 use crate::location::store_of_argument;
 
@@ -54,12 +55,12 @@ impl UpstreamArguments {
     pub fn connect(&self) -> anyhow::Result<Option<Remote>> {
         let Some(upstream) = &self.upstream else { return Ok(None) };
         let StoreAddress::Node(address) = store_of_argument(Some(upstream.as_os_str()))? else {
-            misuse!("{}: --upstream takes a node's address, as in thalweg://far:7420", upstream.display());
+            misuse!(Address: "{}: --upstream takes a node's address, as in thalweg://far:7420", upstream.display());
         };
         let (secret_file, tls_ca) = (self.upstream_secret_file.clone(), self.upstream_tls_ca.clone());
         let far = connect_with(&CredentialFiles { secret_file, tls_ca }, &address).map_err(|error| match error {
-            ::address::Error::Transfer(transfer::Error::Unavailable { .. }) => error.into(),
-            refused => anyhow::anyhow!("{CREDENTIALS}: {refused} ({CREDENTIALS_HINT})"),
+            ::address::Error::Transfer(transfer::Error::Unavailable { .. }) => anyhow::Error::from(error),
+            refused => Coded::new(refused.code(), format!("{CREDENTIALS}: {refused} ({CREDENTIALS_HINT})")).into(),
         })?;
         far.set_reconnect_timeout(Settings::transport_from_environment()?.timeout.mul_f64(SHARE_OF_TIMEOUT));
         Ok(Some(far))

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use format::{Attributes, Change, ContainerId, FileKind, FileTime, StorePath, VersionRecord};
+use format::{Attributes, Change, ContainerId, ErrorCode, FileKind, FileTime, StorePath, VersionRecord};
 use repository::{DraftEntry, Packed, Repository, linked_name};
 use segment::Rounded;
 use serde_json::Value;
@@ -19,6 +19,7 @@ use super::rounding::{self, FileRounding};
 use super::snapshot::SnapshotNames;
 use crate::clock::now_ns;
 use crate::commands::COMMITTER;
+use crate::failed_name::FailedName;
 use crate::output::Output;
 use crate::shown;
 use crate::signals::Interruption;
@@ -61,7 +62,7 @@ pub struct Summary {
     /// Neither file, directory nor symlink, with what they are.
     pub skipped: Vec<(PathBuf, String)>,
     /// Not stored, with the reason.
-    pub left: Vec<(PathBuf, String)>,
+    pub left: Vec<FailedName>,
     /// Stored, though they changed while being read.
     pub changing: Vec<PathBuf>,
     /// Stored without their extended attributes, or not as a hard link, with the reason.
@@ -275,12 +276,12 @@ impl<'a> Commits<'a> {
                 }
                 self.summary.skipped.push((path, what.to_owned()));
             }
-            Outcome::Left { path, target, why } => {
-                self.say(&path, &why);
+            Outcome::Left { failed, target } => {
+                self.output.note(failed.line());
                 if let Some(snapshot) = &mut self.snapshot {
                     snapshot.keep(target);
                 }
-                self.summary.left.push((path, why));
+                self.summary.left.push(failed);
             }
             Outcome::Changing { path } => {
                 self.say(&path, "kept changing while it was read; stored as read last");
@@ -396,8 +397,9 @@ impl<'a> Commits<'a> {
             }
             let path = PathBuf::from(OsStr::from_bytes(path.as_bytes()));
             let why = format!("its other name {} could not be stored", shown::path(&target));
-            self.say(&path, &why);
-            self.summary.left.push((path, why));
+            let failed = FailedName { path, why, code: ErrorCode::Incomplete };
+            self.output.note(failed.line());
+            self.summary.left.push(failed);
         }
         Ok(())
     }

@@ -23,7 +23,7 @@ use std::io::{ErrorKind, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use format::Rounding;
 use policy::pipelining::Pipelining;
 use repository::{BATCH_BYTES, BatchThreads, DedupMode, Packed, Packer, Repository};
@@ -44,6 +44,7 @@ pub use self::snapshot::SnapshotOptions;
 pub use self::sources::{Source, plan, total_bytes};
 use self::walk::Walk;
 use self::worker::{RereadReason, Shared, Worker};
+use crate::error_code::fail;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::signals::Interruption;
@@ -178,7 +179,7 @@ fn pack_stream(
         }
         if let Some(rounding) = &mut rounding {
             if let Some(why) = end_not_whole(&rounding.request, count as u64) {
-                bail!("standard input: the last {why} Nothing was put");
+                fail!(ErrorBound: "standard input: the last {why} Nothing was put");
             }
             rounding.round(&mut buffer[..count]);
         }

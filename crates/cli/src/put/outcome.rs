@@ -7,6 +7,8 @@ use catalog::FileEntry;
 use format::{Change, ContainerId, StorePath};
 use segment::Rounded;
 
+use crate::failed_name::FailedName;
+
 pub enum Outcome {
     /// To be committed.
     Change(Box<Ready>),
@@ -23,7 +25,7 @@ pub enum Outcome {
     /// Neither file, directory nor symlink.
     Skipped { path: PathBuf, what: &'static str },
     /// Could not be read: what the store has there, and below it, stays.
-    Left { path: PathBuf, target: Option<StorePath>, why: String },
+    Left { failed: FailedName, target: Option<StorePath> },
     /// Stored as last read, although it kept changing.
     Changing { path: PathBuf },
     /// Stored, except for this.

@@ -75,8 +75,7 @@ fn without_clashes(sources: Vec<Source>, to: &Location) -> anyhow::Result<Vec<So
 
 fn clash(other: &Path, source: &Source, to: &Location) -> anyhow::Result<()> {
     let (other, from, target) = (shown::local(other), shown::local(&source.from), shown::path(&source.target));
-    misuse!(
-        "{other} and {from} would both be {}::{target}; nothing was put; put them to places of their own, one after the \
+    misuse!(SameTarget: "{other} and {from} would both be {}::{target}; nothing was put; put them to places of their own, one after the \
          other",
         to.store
     )

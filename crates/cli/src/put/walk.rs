@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use catalog::{FileEntry, Names};
-use format::{Change, FileKind, StorePath};
+use format::{Change, ErrorCode, FileKind, StorePath};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -23,6 +23,8 @@ use super::queue::Sender;
 use super::replacing::{Replacement, Replacing, refused};
 use super::{Options, Source};
 use crate::commands::list;
+use crate::error_code;
+use crate::failed_name::FailedName;
 use crate::signals::Interruption;
 
 /// Names handed to a worker at a time.
@@ -195,8 +197,8 @@ impl<'a> Walk<'a> {
                 self.send(Outcome::Dropped { path: path.to_owned(), what }).map(|()| true)
             }
             Ok(Replacement::Refused { what }) => {
-                let why = refused(&what);
-                self.send(Outcome::Left { path: path.to_owned(), target: Some(target.clone()), why }).map(|()| false)
+                let failed = FailedName { path: path.to_owned(), why: refused(&what), code: ErrorCode::NameTaken };
+                self.send(Outcome::Left { failed, target: Some(target.clone()) }).map(|()| false)
             }
             Err(error) => self.send(Outcome::Failed(error.into())).map(|()| false),
         }
@@ -243,7 +245,8 @@ impl<'a> Walk<'a> {
             let target = match target.join(name.as_bytes()) {
                 Ok(target) => target,
                 Err(error) => {
-                    self.send(Outcome::Left { path: path(), target: None, why: error.to_string() })?;
+                    let failed = FailedName { path: path(), why: error.to_string(), code: error.code() };
+                    self.send(Outcome::Left { failed, target: None })?;
                     continue;
                 }
             };
@@ -287,7 +290,8 @@ impl<'a> Walk<'a> {
     }
 
     fn left(&self, path: PathBuf, target: &StorePath, error: Errno) -> Step {
-        self.send(Outcome::Left { path, target: Some(target.clone()), why: error.to_string() })
+        let failed = FailedName { path, why: error.to_string(), code: error_code::of_errno(error) };
+        self.send(Outcome::Left { failed, target: Some(target.clone()) })
     }
 }
 
@@ -306,8 +310,9 @@ fn made(
     let extended = match observed::extended_of(opened) {
         Ok(extended) => extended,
         Err(error) => {
-            let (path, target) = (path.to_owned(), Some(target.clone()));
-            return Outcome::Left { path, target, why: format!("its extended attributes: {error}") };
+            let why = format!("its extended attributes: {error}");
+            let failed = FailedName { path: path.to_owned(), why, code: error_code::of_errno(error) };
+            return Outcome::Left { failed, target: Some(target.clone()) };
         }
     };
     let attributes = observed::attributes(stat, FileKind::Directory, extended);

@@ -9,7 +9,7 @@ use std::sync::mpsc::SyncSender;
 use std::thread::Scope;
 
 use catalog::FileEntry;
-use format::{Attributes, Change, FileKind, Rounding, StorePath, VersionRecord, is_rounded_as};
+use format::{Attributes, Change, ErrorCode, FileKind, Rounding, StorePath, VersionRecord, is_rounded_as};
 use policy::pipelining::Pipelining;
 use repository::{BatchThreads, DedupMode, KnownDamage, Packed, Packer, Repository};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
@@ -25,6 +25,8 @@ use super::queue::WorkerSlot;
 use super::replacing::{Replacement, Replacing, refused};
 use super::rounding::{FileRounding, not_whole};
 use super::walk::{Directory, Name, Unit};
+use crate::error_code;
+use crate::failed_name::FailedName;
 use crate::progress::Progress;
 use crate::shown;
 use crate::signals::Interruption;
@@ -180,8 +182,8 @@ impl<'a> Worker<'a> {
         match self.visit(directory, &name) {
             Ok(()) => Ok(()),
             Err(FailureSide::Source(error)) => {
-                let (path, target) = (path(), Some(name.target));
-                self.found.push(Outcome::Left { path, target, why: error.to_string() });
+                let failed = FailedName { path: path(), why: error.to_string(), code: error_code::of_errno(error) };
+                self.found.push(Outcome::Left { failed, target: Some(name.target) });
                 Ok(())
             }
             Err(FailureSide::Store(error)) => Err(Stop::Failed(error)),
@@ -237,8 +239,7 @@ impl<'a> Worker<'a> {
                 Some(true)
             }
             Replacement::Refused { what } => {
-                let (path, target) = (path(directory, name), Some(name.target.clone()));
-                self.found.push(Outcome::Left { path, target, why: refused(&what) });
+                self.leave(directory, name, refused(&what), ErrorCode::NameTaken)?;
                 None
             }
         })
@@ -327,7 +328,7 @@ impl<'a> Worker<'a> {
                 return Ok(());
             }
             if let Some(why) = self.not_whole(before.st_size as u64) {
-                return self.leave(directory, name, why);
+                return self.leave(directory, name, why, ErrorCode::ErrorBound);
             }
             if self.shared.dry_run {
                 let (path, bytes) = (name.target.clone(), before.st_size as u64);
@@ -356,7 +357,7 @@ impl<'a> Worker<'a> {
             }
             if let Some(why) = self.not_whole(bytes) {
                 self.packer.abandon()?;
-                return self.leave(directory, name, why);
+                return self.leave(directory, name, why, ErrorCode::ErrorBound);
             }
             return self.end(directory, name, (&file, &before), (bytes, rounding), replaces);
         }
@@ -367,9 +368,9 @@ impl<'a> Worker<'a> {
         self.shared.rounding.and_then(|request| not_whole(&request, bytes))
     }
 
-    fn leave(&mut self, directory: &Directory, name: &Name, why: String) -> Result<(), FailureSide> {
-        let (path, target) = (path(directory, name), Some(name.target.clone()));
-        self.found.push(Outcome::Left { path, target, why });
+    fn leave(&mut self, directory: &Directory, name: &Name, why: String, code: ErrorCode) -> Result<(), FailureSide> {
+        let failed = FailedName { path: path(directory, name), why, code };
+        self.found.push(Outcome::Left { failed, target: Some(name.target.clone()) });
         Ok(())
     }
 

@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 
-use transfer::client::{Acknowledge, Reduction, Settings};
+use format::ErrorCode;
+use transfer::client::{Acknowledge, OpenError, Reduction, Settings};
 use transfer::{check_name, variable};
 
 use super::application;
@@ -31,8 +32,7 @@ impl Choice {
         match given.as_str() {
             "" => Ok(self.otherwise.to_owned()),
             known if self.possible.contains(&known) => Ok(given),
-            other => misuse!(
-                "the environment variable {} is {other:?}; it must be {}",
+            other => misuse!(EnvironmentVariable: "the environment variable {} is {other:?}; it must be {}",
                 self.variable,
                 self.possible.join(" or ")
             ),
@@ -48,19 +48,21 @@ pub(super) fn application(option: Option<&str>, command: &[OsString]) -> anyhow:
     };
     let Some(given) = given else { return Ok(application::of_command(command)) };
     let what = if option.is_some() { "--application" } else { APPLICATION_VARIABLE };
-    check_name(what, &given).map_err(|error| UsageError(error.to_string()))?;
+    let code = if option.is_some() { ErrorCode::Usage } else { ErrorCode::EnvironmentVariable };
+    check_name(what, &given).map_err(|error| UsageError { code, text: error.to_string() })?;
     Ok(given)
 }
 
 /// Refuses values of variables that go to the program, and to the job's own node, as they are. Otherwise the program would
 /// run for long until its first open fails.
 pub(super) fn check_environment() -> anyhow::Result<()> {
-    Settings::transport_from_environment().map_err(|error| UsageError(error.to_string()))?;
+    let wrong = |error: OpenError| UsageError { code: ErrorCode::EnvironmentVariable, text: error.to_string() };
+    Settings::transport_from_environment().map_err(wrong)?;
     log::check_variable()
 }
 
 fn set(name: &str) -> anyhow::Result<String> {
-    Ok(variable(name).map_err(|error| UsageError(error.to_string()))?)
+    Ok(variable(name).map_err(|error| UsageError { code: error.code(), text: error.to_string() })?)
 }
 
 #[cfg(test)]

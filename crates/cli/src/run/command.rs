@@ -9,6 +9,7 @@ use std::process::{Command, ExitStatus};
 use ::address::StoreAddress;
 use anyhow::Context;
 use clap::builder::PossibleValuesParser;
+use format::ErrorCode;
 use transfer::Credentials;
 
 use super::choices;
@@ -19,6 +20,7 @@ use super::leftovers::{self, Leftovers};
 use super::nodes::{Killed, OwnNode, end_with_us};
 use super::secret::{self, JobSecret};
 use super::welcome;
+use crate::error_code;
 use crate::failure::{explained, misuse};
 use crate::host_port;
 use crate::location::store_of_argument;
@@ -114,7 +116,8 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     // Exiting below runs no destructors.
     drop(job_secret);
     if let Err(error) = ended {
-        output.note(format_args!("{}: {error}", arguments.command[0].to_string_lossy()));
+        let program = arguments.command[0].to_string_lossy();
+        output.note(ErrorCode::ProgramNotStarted.after(format_args!("{program}: {error}")));
         std::process::exit(code);
     }
     end(code, left, stopped, output)
@@ -132,11 +135,11 @@ fn end(
         output.note(format_args!("the node ended with {status}, after the job"));
     }
     if let Err(error) = left {
-        output.note(explained(&error));
+        output.note(error_code::of(&error).after(explained(&error)));
     }
     if let Err(error) = stopped {
         let missing = "what the job wrote and did not close before that may be missing, see `thalweg ls`";
-        output.note(format_args!("{}; {missing}", explained(&error)));
+        output.note(error_code::of(&error).after(format_args!("{}; {missing}", explained(&error))));
     }
     if code == 0 { Ok(()) } else { std::process::exit(code) }
 }
@@ -160,11 +163,13 @@ fn code_of_missing(error: &std::io::Error) -> i32 {
 impl Arguments {
     fn store(&self) -> anyhow::Result<OsString> {
         if self.store.is_none() && std::env::var_os("THALWEG_STORE").is_none_or(|store| store.is_empty()) {
-            misuse!("no store: give --store STORE or --node ADDRESS, or set THALWEG_STORE");
+            misuse!(Address: "no store: give --store STORE or --node ADDRESS, or set THALWEG_STORE");
         }
         match store_of_argument(self.store.as_deref())? {
             StoreAddress::Directory(path) => Ok(path.into_os_string()),
-            StoreAddress::Node(address) => misuse!("a store behind a node is named by its node: --node {address}"),
+            StoreAddress::Node(address) => {
+                misuse!(Address: "a store behind a node is named by its node: --node {address}")
+            }
         }
     }
 

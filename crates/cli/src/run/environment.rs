@@ -4,7 +4,10 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use format::ErrorCode;
+
 use super::application;
+use crate::error_code::Coded;
 use anyhow::Context;
 use transfer::{JOB_SECRET_FILE_VARIABLE, SECRET_FILE_VARIABLE, serves_this_job};
 
@@ -93,5 +96,8 @@ fn find_library(name: &str) -> anyhow::Result<PathBuf> {
     let folder = command.parent().unwrap_or(Path::new("/"));
     let folders = [folder.to_owned(), folder.join("../lib/thalweg")];
     let found = folders.iter().map(|folder| folder.join(name)).find(|path| path.exists());
-    found.with_context(|| format!("{name} is not beside {}: run `make build`", command.display()))
+    found.with_context(|| {
+        let why = format!("{name} is not beside {}: run `make build`", command.display());
+        Coded::new(ErrorCode::ProgramNotStarted, why)
+    })
 }

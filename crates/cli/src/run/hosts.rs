@@ -8,9 +8,11 @@ use std::ffi::{OsStr, OsString};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs, UdpSocket};
 use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
+use format::ErrorCode;
 
 use super::application;
+use crate::error_code::{Coded, fail};
 use crate::failure::misuse;
 
 /// More are believed to be like those.
@@ -50,7 +52,7 @@ impl Hosts {
         }
         if let Some(list) = variable("SLURM_JOB_NODELIST").or_else(|| variable("SLURM_NODELIST")) {
             let named_by = "SLURM_JOB_NODELIST";
-            let names = expand(&list).with_context(|| format!("{named_by}={list}"))?;
+            let names = expand(&list).with_context(|| Coded::new(ErrorCode::HostList, format!("{named_by}={list}")))?;
             return Ok(Some(Hosts { names, named_by }));
         }
         let Some(file) = variable("PBS_NODEFILE") else { return Ok(None) };
@@ -63,7 +65,9 @@ impl Hosts {
         for name in self.names.iter().take(MAX_LOOKED_UP) {
             let there = self.look_up(name)?;
             let here = source_of(there).with_context(|| {
-                format!("this host has no way to {name} ({}), one of the hosts in {}", there.ip(), self.named_by)
+                let ip = there.ip();
+                let why = format!("this host has no way to {name} ({ip}), one of the hosts in {}", self.named_by);
+                Coded::new(ErrorCode::HostsUnreached, why)
             })?;
             // The way to one's own address begins there.
             if here != there.ip() && !here.is_loopback() {
@@ -76,7 +80,9 @@ impl Hosts {
     fn look_up(&self, name: &str) -> anyhow::Result<SocketAddr> {
         let addresses = (name, PORT).to_socket_addrs();
         addresses.ok().and_then(|mut found| found.next()).with_context(|| {
-            format!("{name}, one of the hosts in {}, has no address here; say --listen HOST:PORT", self.named_by)
+            let why =
+                format!("{name}, one of the hosts in {}, has no address here; say --listen HOST:PORT", self.named_by);
+            Coded::new(ErrorCode::HostsUnreached, why)
         })
     }
 
@@ -84,8 +90,7 @@ impl Hosts {
     pub fn check_reach(&self, address: &str) -> anyhow::Result<()> {
         let Ok(mut addresses) = address.to_socket_addrs() else { return Ok(()) };
         if addresses.all(|address| address.ip().to_canonical().is_loopback()) && self.own_address()?.is_some() {
-            bail!(
-                "{address} is reached by this host alone, and the job's processes may run on others ({}: {})",
+            fail!(HostsUnreached: "{address} is reached by this host alone, and the job's processes may run on others ({}: {})",
                 self.named_by,
                 shortened(&self.names)
             );
@@ -139,7 +144,8 @@ fn is_srun(command: &[OsString]) -> bool {
 
 /// One host a line, with other fields; `#` begins a remark.
 fn of_file(path: &Path) -> anyhow::Result<Vec<String>> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("reading the job's hosts, {}", path.display()))?;
+    let text = std::fs::read_to_string(path)
+        .with_context(|| Coded::new(ErrorCode::HostList, format!("reading the job's hosts, {}", path.display())))?;
     let words = text.lines().filter_map(|line| line.split('#').next()?.split_whitespace().next());
     Ok(distinct(words.map(without_slots)))
 }
@@ -171,7 +177,7 @@ fn expand(list: &str) -> anyhow::Result<Vec<String>> {
         }
     }
     if depth != 0 || names.is_empty() {
-        bail!("is no list of hosts");
+        fail!(HostList: "is no list of hosts");
     }
     Ok(names)
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use catalog::{Names, PathSession};
-use format::StorePath;
+use format::{ErrorCode, StorePath};
 use repository::{Access, LEASE_MS, Repository};
 use transfer::{Credentials, Remote, RemoteCatalog};
 
@@ -115,7 +115,7 @@ pub(super) fn report(
     output: &Output,
 ) {
     for (path, why) in &left.failures {
-        output.note(format_args!("{path} was not stored: {why}"));
+        output.note(ErrorCode::FileNotStored.after(format_args!("{path} was not stored: {why}")));
     }
     if left.sessions.is_empty() {
         return;

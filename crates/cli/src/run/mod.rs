@@ -11,3 +11,5 @@ mod nodes;
 mod secret;
 mod side_by_side;
 mod welcome;
+
+pub use side_by_side::NoAnswer;

@@ -10,9 +10,10 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::error_code::fail;
 use crate::failure::explained;
 use crate::output::say;
 use crate::shown::one_line;
@@ -62,7 +63,7 @@ impl OwnNode {
             return Ok(Some(Killed(status)));
         }
         if !status.success() {
-            bail!("the node ended with {status}; its messages stand above");
+            fail!(NodeNotStarted: "the node ended with {status}; its messages stand above");
         }
         Ok(None)
     }
@@ -84,8 +85,7 @@ fn spawn(store: &OsStr, listen: &str, secret_file: &Path) -> anyhow::Result<(Chi
     let Some(line) = first_line(&mut child, START_TIMEOUT).context("reading the node's address")? else {
         child.kill().and_then(|()| child.wait()).context("ending the node")?;
         let seconds = START_TIMEOUT.as_secs();
-        bail!(
-            "the node for {store} did not say within {seconds} s that it listens, and was killed; is its disk hanging?"
+        fail!(NodeNotStarted: "the node for {store} did not say within {seconds} s that it listens, and was killed; is its disk hanging?"
         )
     };
     let said: Option<serde_json::Value> = serde_json::from_str(&line).ok();
@@ -93,7 +93,7 @@ fn spawn(store: &OsStr, listen: &str, secret_file: &Path) -> anyhow::Result<(Chi
         Some(address) => Ok((child, address.to_owned())),
         None => {
             let status = child.wait().context("waiting for the node")?;
-            bail!("the node for {store} did not start ({status}); its message stands above")
+            fail!(NodeNotStarted: "the node for {store} did not start ({status}); its message stands above")
         }
     }
 }

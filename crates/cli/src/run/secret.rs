@@ -8,8 +8,11 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use format::ErrorCode;
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::process::Pid;
+
+use crate::error_code::Coded;
 
 const NAME: &str = "thalweg-run-";
 const FILE: &str = "secret";
@@ -57,8 +60,10 @@ impl Drop for JobSecret {
 /// One for each host: whether a process lives is only known where it would.
 fn shared_folder() -> anyhow::Result<PathBuf> {
     let home = std::env::home_dir().filter(|home| home.is_absolute());
-    let home =
-        home.context("no home folder for the job's secret: say --secret-file FILE, which all hosts of the job have")?;
+    let home = home.context(Coded::new(
+        ErrorCode::SecretRefused,
+        "no home folder for the job's secret: say --secret-file FILE, which all hosts of the job have",
+    ))?;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let folder = home.join(".cache/thalweg/jobs").join(host);
     let about = || format!("making a folder for the job's secret, {}", folder.display());

@@ -3,6 +3,9 @@
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use format::ErrorCode;
+
+use crate::error_code::{self, Coded};
 use crate::failure::explained;
 
 /// Nodes that are asked side by side.
@@ -10,7 +13,7 @@ const MAX_ASKED: usize = 64;
 
 /// Why none of the nodes answered: an error of each.
 #[derive(Debug)]
-pub(super) struct NoAnswer(pub Vec<anyhow::Error>);
+pub struct NoAnswer(pub Vec<anyhow::Error>);
 
 impl std::fmt::Display for NoAnswer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -20,6 +23,13 @@ impl std::fmt::Display for NoAnswer {
 }
 
 impl std::error::Error for NoAnswer {}
+
+impl NoAnswer {
+    /// Returns the first node's: all are asked the same.
+    pub fn code(&self) -> ErrorCode {
+        self.0.first().map_or(ErrorCode::NodeUnreachable, error_code::of)
+    }
+}
 
 /// Returns the first answer that is no error; else all errors.
 pub(super) fn first_answer<T: Send + 'static>(
@@ -55,7 +65,8 @@ pub(super) fn all_answers<T: Send + 'static>(
                 let silent = nodes.len().min(MAX_ASKED) - found.len() - errors.len();
                 let seconds = timeout.as_secs_f32();
                 let nodes = nodes.join(", ");
-                errors.push(anyhow::anyhow!("{nodes}: {silent} did not answer within {seconds} s"));
+                let why = format!("{nodes}: {silent} did not answer within {seconds} s");
+                errors.push(Coded::new(ErrorCode::NodeUnreachable, why).into());
                 break;
             }
         }

@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use format::ErrorCode;
 use transfer::{Credentials, Error, Remote};
 
 use super::side_by_side::{NoAnswer, first_answer};
@@ -19,7 +20,8 @@ pub(super) fn wait_for(nodes: &[String], credentials: &Credentials, program: &st
 /// A node that answers and refuses is there, and is not to be looked for.
 fn refusal(program: &str, has_secret: bool, errors: NoAnswer) -> anyhow::Error {
     let is_away = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(Error::Unavailable { .. }));
-    let is_refused = |error: &anyhow::Error| matches!(error.downcast_ref(), Some(Error::Refused(_)));
+    let is_refused =
+        |error: &anyhow::Error| matches!(error.downcast_ref(), Some(Error::Refused(ErrorCode::SecretRefused, _)));
     let why = if errors.0.iter().all(is_away) { "no node is there for it" } else { "no node lets it in" };
     let advice = match !has_secret && errors.0.iter().any(is_refused) {
         true => " (`thalweg run` takes a secret from THALWEG_SECRET_FILE or --secret-file FILE)",

@@ -115,7 +115,7 @@ fn a_dry_run_names_what_could_not_be_put() {
     fs::create_dir(source.join("same")).unwrap();
     let done = put(&["--dry-run"], &source, &store.address("t")).expect(3);
     assert!(done.stderr.contains("same: not stored: in the store it is a file with 1 version"), "{}", done.stderr);
-    assert!(done.stderr.contains("1 file could not be put\n"), "{}", done.stderr);
+    assert!(done.stderr.contains("1 file could not be put [TW-106]\n"), "{}", done.stderr);
     let done = put(&["--dry-run", "--replace"], &source, &store.address("t")).expect(0);
     assert!(done.stderr.contains("would take the place of a file with 1 version"), "{}", done.stderr);
     assert_eq!(store.read("t/same"), b"same");

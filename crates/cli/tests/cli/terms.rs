@@ -10,7 +10,7 @@ const CRATES: [&str; 5] = ["format", "store", "catalog", "repository", "transfer
 const FIELD: &str = "\
     access acknowledge action adaptive address ahead answer ask attempt attempts attributes back background batch \
     behaviour bitmap blocks bound budget buffer buffers builder built bulk bytes cached challenge change charge checked \
-    choice chunker claims client clock closing codec collect commit committed comparison completion compression confirmed \
+    choice chunker claims client clock closing code codec collect commit committed comparison completion compression confirmed \
     connection connections containers content context counters counting credentials cursor damage decoded dedup detach \
     difference digest directory disconnect done durable element encoding ends engines entries entry error event extents failed failure \
     fault faulty fetch field figures file files filter flight float forwarder frame frames from guard handle handler handshake \

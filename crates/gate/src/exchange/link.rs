@@ -151,7 +151,7 @@ impl Link {
         let mut logged = self.logged.borrow_mut();
         if logged.get(&refusal).is_none_or(|last| last.elapsed() >= SILENCE) {
             logged.insert(refusal, Instant::now());
-            tracing::warn!(peer = %from, "exchange: {refusal}");
+            tracing::warn!(peer = %from, "exchange: {refusal} [{}]", refusal.code());
         }
     }
 }

@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use format::ErrorCode;
+
 /// The most a packet may have: it must pass any link in one piece.
 pub const MAX_BYTES: usize = 1400;
 /// The most entries a packet may have, with or without a tag.
@@ -95,6 +97,17 @@ pub enum Refusal {
     Stranger,
     #[error("more gates or applications than this gate keeps count of")]
     TooMany,
+}
+
+impl Refusal {
+    pub fn code(self) -> ErrorCode {
+        match self {
+            Refusal::Foreign | Refusal::Malformed | Refusal::Stranger => ErrorCode::GatePacketForeign,
+            Refusal::TooNew => ErrorCode::TooNew,
+            Refusal::Untagged | Refusal::Unexpected | Refusal::Forged => ErrorCode::GateKeysDiffer,
+            Refusal::TooMany => ErrorCode::GateExchangeFull,
+        }
+    }
 }
 
 impl Packet {

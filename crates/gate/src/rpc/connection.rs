@@ -16,6 +16,8 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use format::ErrorCode;
+
 use crate::client_connections::TooManyOfClient;
 use crate::config::Protocol;
 use crate::listener::ListenerContext;
@@ -75,6 +77,19 @@ pub enum Ending {
     TooMany { open: usize },
     #[error("{0}")]
     TooManyOfClient(#[from] TooManyOfClient),
+}
+
+impl Ending {
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Ending::Broken(error) => ErrorCode::of_io(error.kind()),
+            Ending::Malformed { .. } => ErrorCode::GateMalformed,
+            Ending::TooLong { .. } => ErrorCode::GateCallTooLong,
+            Ending::TooSlow | Ending::Idle => ErrorCode::GateClientSlow,
+            Ending::Unreached => ErrorCode::GateServerUnreached,
+            Ending::TooMany { .. } | Ending::TooManyOfClient(_) => ErrorCode::GateTooManyConnections,
+        }
+    }
 }
 
 pub type Result<T> = std::result::Result<T, Ending>;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
 use format::{
-    Attributes, ContainerId, FileId, FileKind, FileTime, FileTimes, Fingerprint, LinkKind, MAX_FILE_BYTES, Root,
-    StorePath, VersionRecord, Writer, ends_listing_segment, version_fields,
+    Attributes, ContainerId, ErrorCode, FileId, FileKind, FileTime, FileTimes, Fingerprint, LinkKind, MAX_FILE_BYTES,
+    Root, StorePath, VersionRecord, Writer, ends_listing_segment, version_fields,
 };
 use store::ClaimOwner;
 
@@ -258,7 +258,7 @@ impl SnapshotDraft {
             total = total.saturating_add(content.size);
             if total > MAX_FILE_BYTES {
                 let why = "the sizes of all its files add up to more than 4 EiB; no snapshot can be made".to_owned();
-                return Err(Error::Refused { path: "the tree".into(), why });
+                return Err(Error::Refused { code: ErrorCode::TooLarge, path: "the tree".into(), why });
             }
             if content.size == 0 {
                 continue;

@@ -164,6 +164,7 @@ fn as_catalog_error(error: crate::Error) -> Error {
         }
         crate::Error::Catalog(error) => error,
         crate::Error::Store(store::Error::Io { path, source }) => Error::Io { path, why: source.to_string() },
+        crate::Error::Store(store::Error::Node { peer, why, code }) => Error::Node { peer, why, code },
         // Of either store; of the near one nothing but unfinished sessions is needed.
         crate::Error::Store(error) if error.is_damage() => Error::Io {
             path: upstream(),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use format::{Settings, StoreId};
+use format::{ErrorCode, Settings, StoreId};
 
 use super::cached_blocks::CachedBlocks;
 use super::forwarder::Forwarder;
@@ -26,7 +26,11 @@ const FIRST_COMMITTER: u64 = 1 << 20;
 pub fn open_near(path: &Path, far: Arc<Repository>, id: StoreId) -> Result<Repository> {
     if far.settings.upstream.is_some() {
         let why = "is itself near another store, and names are that one's: name that one upstream".into();
-        return Err(Error::Refused { path: format!("the node of store {}", far.settings.id), why });
+        return Err(Error::Refused {
+            code: ErrorCode::NearStore,
+            path: format!("the node of store {}", far.settings.id),
+            why,
+        });
     }
     let wanted =
         Settings { id, state: None, shared_gid: None, upstream: Some(far.settings.id), ..far.settings.clone() };
@@ -43,7 +47,7 @@ fn check(path: &Path, found: &Settings, wanted: &Settings) -> Result<()> {
         Some(upstream) => format!("stands near the store {upstream}, and another one is served upstream"),
         None => "is a store of its own; name an empty place, or none, for what is cached near".into(),
     };
-    Err(Error::Refused { path: path.display().to_string(), why })
+    Err(Error::Refused { code: ErrorCode::NearStore, path: path.display().to_string(), why })
 }
 
 fn join(path: &Path, near: Repository, far: Arc<Repository>) -> Result<Repository> {
@@ -51,7 +55,7 @@ fn join(path: &Path, near: Repository, far: Arc<Repository>) -> Result<Repositor
     let given = local.catalog.containers()?.iter().map(|container| container.id.0).min();
     if given.is_some_and(|first| first < FIRST_NEAR_CONTAINER) {
         let why = "has containers with numbers of the store upstream; remove it, and let the node make it again".into();
-        return Err(Error::Refused { path: path.display().to_string(), why });
+        return Err(Error::Refused { code: ErrorCode::NearStore, path: path.display().to_string(), why });
     }
     let fingerprint = far.settings.fingerprint;
     let segments: Arc<dyn SegmentStore> = local.store.clone();

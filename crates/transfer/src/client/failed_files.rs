@@ -58,7 +58,7 @@ pub(super) fn is_loss(error: &Error) -> bool {
         Error::Failed(failure) => {
             !matches!(failure.kind, FailureKind::NotFound | FailureKind::Exists | FailureKind::Refused)
         }
-        Error::Refused(_) => false,
+        Error::Refused(..) => false,
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 #[cfg(test)]
 use std::time::Duration;
 
-use format::{HandleKey, MAX_FILE_BYTES, Mode, StorePath};
+use format::{ErrorCode, HandleKey, MAX_FILE_BYTES, Mode, StorePath};
 
 use super::closing::{DetachOrder, Others, may_leave};
 use super::failed_files::FailedFile;
@@ -180,7 +180,7 @@ impl File {
         self.0.check(WRITE, &[])?;
         if bytes > MAX_FILE_BYTES {
             let why = format!("{}: a file of {bytes} bytes is above the limit of {MAX_FILE_BYTES}", self.0.name);
-            return Err(Error::Refused(why));
+            return Err(Error::Refused(ErrorCode::CallRefused, why));
         }
         self.flush()?;
         let set = wait_for(|done| self.0.session.set_size_then(bytes, done));
@@ -205,7 +205,9 @@ impl File {
     pub fn unlock(&self) -> Result<()> {
         let home = self.0.session.home();
         let held = self.0.held_lock.lock().expect("noting the lock does not panic").take();
-        let Some(held) = held else { return Err(Error::Refused(format!("{}: the lock is not held", self.0.name))) };
+        let Some(held) = held else {
+            return Err(Error::Refused(ErrorCode::CallRefused, format!("{}: the lock is not held", self.0.name)));
+        };
         if held.over != home.attachments() {
             return Err(Error::Unavailable {
                 peer: self.0.name.clone(),
@@ -323,7 +325,10 @@ impl Handle {
         piece::check(pieces)?;
         if self.flags & flag == 0 {
             let wanted = if flag == READ { "reading" } else { "writing" };
-            return Err(Error::Refused(format!("{}: the file is not open for {wanted}", self.name)));
+            return Err(Error::Refused(
+                ErrorCode::CallRefused,
+                format!("{}: the file is not open for {wanted}", self.name),
+            ));
         }
         self.session.status.check()
     }

@@ -48,7 +48,7 @@ mod window;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use format::HandleKey;
+use format::{ErrorCode, HandleKey};
 
 pub use crate::OpenError;
 pub use file::File;
@@ -120,7 +120,11 @@ impl Client {
     pub fn open(&self, name: &[u8], flags: u32) -> Result<Ticket, OpenError> {
         if flags & (READ | WRITE) == 0 || flags & !(READ | WRITE | CREATE | EXCLUSIVE) != 0 {
             let name = String::from_utf8_lossy(name);
-            return Err(Error::Refused(format!("{name}: {flags} is no combination of open flags")).into());
+            return Err(Error::Refused(
+                ErrorCode::CallRefused,
+                format!("{name}: {flags} is no combination of open flags"),
+            )
+            .into());
         }
         let found = names::resolve(name, &self.settings.nodes)?;
         check_addresses(&found.nodes)?;

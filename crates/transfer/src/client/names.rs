@@ -6,7 +6,7 @@
 
 use std::path::PathBuf;
 
-use format::StorePath;
+use format::{ErrorCode, StorePath};
 
 use super::OpenError;
 use super::settings::{addresses, text};
@@ -85,7 +85,7 @@ fn split(name: &[u8]) -> Result<(Option<&str>, &[u8]), OpenError> {
 }
 
 fn refuse(why: String) -> OpenError {
-    Error::Refused(why).into()
+    Error::Refused(ErrorCode::InvalidName, why).into()
 }
 
 fn nothing_configured(name: &[u8]) -> OpenError {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use format::MAX_FILE_BYTES;
+use format::{ErrorCode, MAX_FILE_BYTES};
 
 use crate::{Error, Result};
 
@@ -101,10 +101,13 @@ pub(super) fn check(pieces: &[Piece]) -> Result<()> {
     let beyond = |piece: &&Piece| piece.offset.checked_add(piece.bytes).is_none_or(|end| end > MAX_FILE_BYTES);
     match pieces.iter().find(beyond) {
         None => Ok(()),
-        Some(piece) => Err(Error::Refused(format!(
-            "a transfer of {} bytes at offset {} passes the end of the largest file",
-            piece.bytes, piece.offset
-        ))),
+        Some(piece) => Err(Error::Refused(
+            ErrorCode::CallRefused,
+            format!(
+                "a transfer of {} bytes at offset {} passes the end of the largest file",
+                piece.bytes, piece.offset
+            ),
+        )),
     }
 }
 

@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
+use format::ErrorCode;
+
 use super::reduction::ProcessReduction;
 use super::secrets::Secrets;
 use super::send_queue::SendQueue;
@@ -40,8 +42,9 @@ pub(super) struct Thread {
 
 impl Thread {
     pub fn new() -> Result<Arc<Self>> {
-        let waker =
-            Waker::new().map_err(|error| Error::Refused(format!("no event descriptor for the I/O thread: {error}")))?;
+        let waker = Waker::new().map_err(|error| {
+            Error::Refused(ErrorCode::SystemError, format!("no event descriptor for the I/O thread: {error}"))
+        })?;
         Ok(Arc::new(Thread { waker: Arc::new(waker), inbox: Mutex::default(), stop: AtomicBool::new(false) }))
     }
 
@@ -84,7 +87,9 @@ pub(super) fn start(
         drive(&thread, &context, copy_on);
     };
     let spawned = without_signals(|| std::thread::Builder::new().name(format!("thalweg-io-{index}")).spawn(run));
-    spawned.map(drop).map_err(|error| Error::Refused(format!("the I/O thread could not be started: {error}")))
+    spawned.map(drop).map_err(|error| {
+        Error::Refused(ErrorCode::SystemError, format!("the I/O thread could not be started: {error}"))
+    })
 }
 
 fn drive(thread: &Thread, context: &IoContext, copy_on: impl Fn() -> bool) {

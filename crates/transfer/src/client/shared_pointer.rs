@@ -5,7 +5,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use format::{HandleKey, MAX_FILE_BYTES};
+use format::{ErrorCode, HandleKey, MAX_FILE_BYTES};
 
 use super::oneshot::{Answer, OneShot};
 use super::session::Session;
@@ -56,5 +56,8 @@ fn check(what: &str, etypes: u64) -> Result<()> {
     if etypes <= MAX_FILE_BYTES {
         return Ok(());
     }
-    Err(Error::Refused(format!("{what}, {etypes} etypes, is above the limit of {MAX_FILE_BYTES}")))
+    Err(Error::Refused(
+        ErrorCode::CallRefused,
+        format!("{what}, {etypes} etypes, is above the limit of {MAX_FILE_BYTES}"),
+    ))
 }

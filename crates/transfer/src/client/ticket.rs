@@ -1,7 +1,7 @@
 //! The ticket: what one process learns at open, for all that will use the file.
 
 use catalog::PathSession;
-use format::{HandleKey, Reader, Writer};
+use format::{ErrorCode, HandleKey, Reader, Writer};
 
 use crate::message::Reply;
 use crate::{Error, Result};
@@ -44,13 +44,15 @@ impl Ticket {
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let refuse = |source: format::Error| Error::Refused(format!("this is no ticket of thalweg_open: {source}"));
+        let refuse = |source: format::Error| {
+            Error::Refused(ErrorCode::CallRefused, format!("this is no ticket of thalweg_open: {source}"))
+        };
         let mut from = Reader::new("ticket", bytes);
         let mut parts = || Ok((from.u16()?, from.blob()?, from.blob()?.to_vec(), from.u32()?, from.array()?));
         let (kind, body, name, flags, key) = parts().map_err(refuse)?;
         let opened = Reply::decode(kind, body).map_err(refuse)?;
         Ticket::of(name, flags, HandleKey(key), opened)
-            .ok_or_else(|| Error::Refused("this is no ticket of thalweg_open".into()))
+            .ok_or_else(|| Error::Refused(ErrorCode::CallRefused, "this is no ticket of thalweg_open".into()))
     }
 }
 

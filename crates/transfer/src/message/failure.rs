@@ -1,7 +1,7 @@
 //! The failure a node answers instead of a result.
 
 use catalog::Refusal;
-use format::{ContainerId, Reader, Result, StorePath, VersionId, Writer};
+use format::{ContainerId, ErrorCode, Reader, Result, StorePath, VersionId, Writer};
 
 use super::Field;
 
@@ -76,6 +76,26 @@ impl Failure {
     pub fn new(kind: FailureKind, text: impl Into<String>) -> Self {
         let text = text.into();
         Failure { kind, text, path: None, containers: Vec::new(), head: None, refusal: None, subject: None }
+    }
+
+    /// Returns the code that the kind, and what is known beside it, amount to.
+    pub fn code(&self) -> ErrorCode {
+        match self.kind {
+            // A container or segment has a subject; a name in the store has none.
+            FailureKind::NotFound if self.subject.is_some() => ErrorCode::DataMissing,
+            FailureKind::NotFound => ErrorCode::NoSuchPath,
+            FailureKind::Exists => ErrorCode::NameTaken,
+            FailureKind::Refused => self.refusal.map_or(ErrorCode::NodeRefused, Refusal::code),
+            FailureKind::Unavailable => ErrorCode::NodeUnreachable,
+            FailureKind::Full => ErrorCode::DiskFull,
+            FailureKind::Corrupt => ErrorCode::DataDamaged,
+            FailureKind::Io => ErrorCode::NodeFailed,
+            FailureKind::NotLive => ErrorCode::SegmentsCollected,
+            FailureKind::HeadMoved => ErrorCode::HeadMoved,
+            FailureKind::LeaseLost => ErrorCode::LeaseLost,
+            FailureKind::StripeSetLost => ErrorCode::StripeSetLost,
+            FailureKind::TooNew => ErrorCode::ProtocolMismatch,
+        }
     }
 }
 

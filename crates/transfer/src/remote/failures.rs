@@ -3,8 +3,6 @@
 //! A failure's text is the error's whole sentence; its other fields are the parts of which the client makes the same
 //! error again. Nothing is cut out of the text.
 
-use std::io;
-
 use format::{SessionId, StorePath};
 
 use crate::Error;
@@ -35,7 +33,7 @@ impl From<store::Error> for Failure {
             }
             Full { path } => at(path, Failure::new(FailureKind::Full, text)),
             Unavailable { .. } => Failure::new(FailureKind::Unavailable, text),
-            Io { .. } | Failed { .. } | Replaced { .. } => Failure::new(FailureKind::Io, text),
+            Io { .. } | Node { .. } | Failed { .. } | Replaced { .. } => Failure::new(FailureKind::Io, text),
         }
     }
 }
@@ -56,7 +54,7 @@ impl From<catalog::Error> for Failure {
             TooNew { .. } | TooOld { .. } => Failure::new(FailureKind::TooNew, text),
             Corrupt { .. } => Failure::new(FailureKind::Corrupt, text),
             Full { path } => at(path, Failure::new(FailureKind::Full, text)),
-            Io { .. } | ReadOnly { .. } | Replaced { .. } => Failure::new(FailureKind::Io, text),
+            Io { .. } | Node { .. } | ReadOnly { .. } | Replaced { .. } => Failure::new(FailureKind::Io, text),
             Unavailable { .. } => Failure::new(FailureKind::Unavailable, text),
         }
     }
@@ -77,7 +75,7 @@ pub fn store_error(error: Error, peer: &str) -> store::Error {
         Error::Unavailable { peer, why } => store::Error::Unavailable { peer, why },
         Error::Protocol { peer, source } => store::Error::Unavailable { peer, why: source.to_string() },
         Error::Replaced { peer } => store::Error::Replaced { peer },
-        Error::Refused(text) => store::Error::Io { path: peer, source: io::Error::other(text) },
+        Error::Refused(code, why) => store::Error::Node { peer, why, code },
         Error::Failed(failure) => match failure.kind {
             FailureKind::NotFound => store::Error::NotFound { what: subject(failure) },
             FailureKind::Corrupt => match failure.subject {
@@ -88,7 +86,7 @@ pub fn store_error(error: Error, peer: &str) -> store::Error {
             },
             FailureKind::Full => store::Error::Full { path: subject(failure) },
             FailureKind::Unavailable => store::Error::Unavailable { peer, why: failure.text },
-            _ => store::Error::Io { path: peer, source: io::Error::other(failure.text) },
+            _ => store::Error::Node { peer, code: failure.code(), why: failure.text },
         },
     }
 }
@@ -100,7 +98,7 @@ pub fn catalog_error(error: Error, peer: &str, session: SessionId) -> catalog::E
         Error::Unavailable { peer, why } => catalog::Error::Unavailable { peer, why },
         Error::Protocol { peer, source } => catalog::Error::Unavailable { peer, why: source.to_string() },
         Error::Replaced { peer } => catalog::Error::Replaced { peer },
-        Error::Refused(why) => catalog::Error::Io { path: peer, why },
+        Error::Refused(code, why) => catalog::Error::Node { peer, why, code },
         Error::Failed(failure) => failed(failure, peer, session),
     }
 }
@@ -115,7 +113,7 @@ fn failed(mut failure: Failure, peer: String, session: SessionId) -> catalog::Er
         (FailureKind::Corrupt, ..) => catalog::Error::Corrupt { path: peer, why: failure.text },
         (FailureKind::Full, ..) => catalog::Error::Full { path: subject(failure) },
         (FailureKind::Unavailable, ..) => catalog::Error::Unavailable { peer, why: failure.text },
-        _ => catalog::Error::Io { path: peer, why: failure.text },
+        _ => catalog::Error::Node { peer, code: failure.code(), why: failure.text },
     }
 }
 
@@ -155,7 +153,7 @@ mod tests {
 
     #[test]
     fn other_store_errors_keep_their_sentence_and_name_the_node() {
-        let io = store::Error::Io { path: "/st".into(), source: io::Error::other("odd") };
+        let io = store::Error::Io { path: "/st".into(), source: std::io::Error::other("odd") };
         let failed = store::Error::Failed { why: "fsync failed".into() };
         let unavailable = store::Error::Unavailable { peer: "s3".into(), why: "no route".into() };
         let damaged = store::Error::Format(format::Error::Truncated { what: "part", needed: 2, found: 1 });

@@ -127,6 +127,8 @@ impl<'a> Attempts<'a> {
 
 #[cfg(test)]
 mod tests {
+    use format::ErrorCode;
+
     use super::*;
 
     fn unavailable() -> Error {
@@ -141,7 +143,7 @@ mod tests {
     #[test]
     fn attempts_end_and_are_only_for_the_unavailable() {
         let outage = Outage::new(Duration::from_millis(500));
-        assert!(Attempts::new(&outage).wait(Error::Refused("never".into())).is_err());
+        assert!(Attempts::new(&outage).wait(Error::Refused(ErrorCode::CallRefused, "never".into())).is_err());
         let count = attempts(&outage);
         assert!((1..=4).contains(&count), "20, 40, 80 and 160 ms fit into 500 ms, 320 more do not: {count}");
     }

@@ -233,7 +233,7 @@ fn goodbye(connection: &Connection, error: Error) -> Goodbye {
         Error::Protocol { source: format::Error::OtherProtocol { .. }, .. } => FailureKind::TooNew,
         Error::Protocol { .. } => FailureKind::Corrupt,
         // It speaks no TLS, so that it understands this answer.
-        Error::Refused(_) => FailureKind::Refused,
+        Error::Refused(..) => FailureKind::Refused,
         _ => FailureKind::Unavailable,
     };
     // The peer is the client, to whom its own port means nothing: the message names the node.

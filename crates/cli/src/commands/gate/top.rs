@@ -7,9 +7,11 @@ use std::io::{ErrorKind, IsTerminal, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::Context;
+use format::ErrorCode;
 use serde_json::Value;
 
+use crate::error_code::{self, Coded, fail};
 use crate::failure::explained;
 use crate::host_port;
 use crate::output::Output;
@@ -48,7 +50,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
         }
         match &status {
             Ok(status) => show(status, if is_drawn { rows_that_fit() } else { usize::MAX }, output)?,
-            Err(error) => output.note(explained(error)),
+            Err(error) => output.note(error_code::of(error).after(explained(error))),
         }
         output.finish()?;
         std::thread::sleep(PERIOD);
@@ -152,23 +154,27 @@ fn latency(value: &Value) -> String {
 
 fn fetch(address: &str) -> anyhow::Result<Value> {
     let body = get(address, "/status.json").with_context(|| format!("the gate's metrics at {address}"))?;
-    serde_json::from_str(&body).with_context(|| format!("{address} answers, but not as a gate's metrics address does"))
+    serde_json::from_str(&body).with_context(|| {
+        let why = format!("{address} answers, but not as a gate's metrics address does");
+        Coded::new(ErrorCode::GateSilent, why)
+    })
 }
 
 fn get(address: &str, path: &str) -> anyhow::Result<String> {
     let target = address.to_socket_addrs().ok().and_then(|mut found| found.next());
-    let target = target.context("no HOST:PORT of a machine that is known")?;
+    let target = target.context(Coded::new(ErrorCode::Address, "no HOST:PORT of a machine that is known"))?;
     let asked = TcpStream::connect_timeout(&target, TIMEOUT);
-    let mut stream = asked.context("is a gate there? `metrics` in the gate's file says where")?;
+    let mut stream =
+        asked.context(Coded::new(ErrorCode::GateSilent, "is a gate there? `metrics` in the gate's file says where"))?;
     stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_write_timeout(Some(TIMEOUT))?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
     let mut answer = String::new();
     stream.take(MAX_BYTES).read_to_string(&mut answer).map_err(unanswered)?;
-    let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
+    let (head, body) = answer.split_once("\r\n\r\n").context(Coded::new(ErrorCode::GateSilent, "no HTTP answer"))?;
     match head.split(' ').nth(1) {
         Some("200") => Ok(body.to_owned()),
-        _ => bail!("answered {}", shown::one_line(head.lines().next().unwrap_or(""))),
+        _ => fail!(GateSilent: "answered {}", shown::one_line(head.lines().next().unwrap_or(""))),
     }
 }
 
@@ -176,7 +182,8 @@ fn get(address: &str, path: &str) -> anyhow::Result<String> {
 fn unanswered(error: std::io::Error) -> anyhow::Error {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-            anyhow!("no answer came within {} s: is the gate stopped?", TIMEOUT.as_secs())
+            let why = format!("no answer came within {} s: is the gate stopped?", TIMEOUT.as_secs());
+            Coded::new(ErrorCode::GateSilent, why).into()
         }
         _ => error.into(),
     }

@@ -59,7 +59,9 @@ pub fn measure(node: Option<&str>, directory: &Path, output: &Output) -> anyhow:
 fn node_address(written: &str) -> anyhow::Result<String> {
     match store_of_argument(Some(written.as_ref()))? {
         StoreAddress::Node(address) => Ok(address),
-        StoreAddress::Directory(_) => misuse!("{written}: is no node; the link is measured to thalweg://HOST:PORT"),
+        StoreAddress::Directory(_) => {
+            misuse!(Address: "{written}: is no node; the link is measured to thalweg://HOST:PORT")
+        }
     }
 }
 

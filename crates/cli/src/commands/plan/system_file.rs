@@ -4,6 +4,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::Context;
+use format::ErrorCode;
 use laboratory::RATED;
 use policy::cost::machine::Machine;
 use toml::Spanned;
@@ -88,10 +89,14 @@ impl SystemFile {
     /// Reads a file; what it says nothing of stays as it is by default.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let text = match transfer::read_regular(path) {
-            Err(error) if error.kind() == ErrorKind::InvalidData => misuse!("{}: {error}", shown::local(path)),
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                misuse!(SystemFile: "{}: {error}", shown::local(path))
+            }
             read => read.with_context(|| shown::local(path))?,
         };
-        SystemFile::parse(&text).map_err(|why| UsageError(format!("{}, {why}", shown::local(path))).into())
+        SystemFile::parse(&text).map_err(|why| {
+            UsageError { code: ErrorCode::SystemFile, text: format!("{}, {why}", shown::local(path)) }.into()
+        })
     }
 
     fn parse(text: &str) -> Result<Self, String> {
@@ -193,7 +198,7 @@ fn rounded(value: f64) -> f64 {
 /// Refuses a name for a file that a measurement would replace without being asked.
 pub fn check_new(path: &Path) -> anyhow::Result<()> {
     if path.exists() {
-        misuse!("{}: is there already; name a file with --output, or remove it", shown::local(path));
+        misuse!(OutputFile: "{}: is there already; name a file with --output, or remove it", shown::local(path));
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use format::ErrorCode;
 use laboratory::{PIECE_BYTES, READ_BYTES, Survey};
 use rustix::fs::{AtFlags, CWD, Dir, DirEntry, FileType, Mode, OFlags, SeekFrom, fstat, openat, seek, statat};
 use rustix::io::Errno;
@@ -208,7 +209,9 @@ impl<'a> Walk<'a> {
         let Err(error) = done else { return };
         self.walked.unreadable += 1;
         if self.walked.problems.len() < MAX_PROBLEMS {
-            self.walked.problems.push(format!("{}: {error}", shown::local(path)));
+            self.walked
+                .problems
+                .push(ErrorCode::of_io(error.kind()).after(format_args!("{}: {error}", shown::local(path))));
         }
     }
 }
