@@ -47,7 +47,7 @@ static int fail(int code, const char *what) {
 }
 
 static int fail_errno(void) {
-    if (errno == ENOENT) return fail(THALWEG_NOT_FOUND, "no such file");
+    if (errno == ENOENT) return fail(THALWEG_NOT_FOUND, "no such file [TW-203]");
     if (errno == EEXIST) return fail(THALWEG_EXISTS, "the file is there already");
     if (errno == ENOSPC) return fail(THALWEG_FULL, "no space left");
     return fail(THALWEG_IO, strerror(errno));

@@ -81,14 +81,12 @@ fn secret_named_by(variable: &str) -> Result<Option<Secret>> {
 
 /// Creates a file with a new random secret, which only this user may read. An existing file is not touched.
 pub fn create_secret(path: &Path) -> Result<()> {
-    let refuse = |error: std::io::Error| {
-        let why = match error.kind() {
-            std::io::ErrorKind::AlreadyExists => {
-                "it exists, and is not replaced; remove it, or name another".to_owned()
-            }
-            _ => error.to_string(),
-        };
-        refusal(path, "secret file", &why)
+    let refuse = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            let why = "it exists, and is not replaced; remove it, or name another";
+            Error::Refused(ErrorCode::OutputFile, format!("secret file {}: {why}", path.display()))
+        }
+        _ => refusal(path, "secret file", &error.to_string()),
     };
     let text = Secret::text_of(&random_bytes::<SECRET_BYTES>()?);
     let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(refuse)?;

@@ -50,6 +50,17 @@ static void opening(const char *name) {
     FAILS(open_as("SD:folder/", MPI_MODE_CREATE | MPI_MODE_WRONLY, &file), MPI_ERR_BAD_FILE, "no file's");
 }
 
+/* A sentence that is cut to MPI's length keeps the code at its end. */
+static void codes_at_the_end(void) {
+    static const char code_of_missing[] = "[TW-203]";
+    const size_t length = sizeof code_of_missing - 1;
+    char name[230] = "SD:";
+    MPI_File file;
+    memset(name + 3, 'x', sizeof name - 4);
+    const char *text = text_of(open_as(name, MPI_MODE_RDONLY, &file));
+    CHECK(strlen(text) > length && !strcmp(text + strlen(text) - length, code_of_missing), "no code at the end of \"%s\"", text);
+}
+
 static int extent_of_four(MPI_Datatype type, MPI_Aint *extent, void *nothing) {
     (void)type;
     (void)nothing;
@@ -259,6 +270,7 @@ int main(int argc, char **argv) {
     begin(&argc, &argv);
     const char *name = file_name("errors");
     opening(name);
+    codes_at_the_end();
     representing(name);
     accessing(name);
     handling(name);

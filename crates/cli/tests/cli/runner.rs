@@ -36,6 +36,7 @@ impl From<Output> for Run {
     fn from(output: Output) -> Self {
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!stderr.contains("panicked"), "{stderr}");
+        assert!(!stderr.contains("[TW-902]"), "an error has no code of its own: {stderr}");
         Run { code: output.status.code(), stdout: output.stdout, stderr }
     }
 }

@@ -1,0 +1,45 @@
+"""Errors of a store have the code that `thalweg explain` explains. SPDX-License-Identifier: Apache-2.0"""
+
+import pickle
+
+import pytest
+
+import thalweg
+
+
+@pytest.fixture
+def fs(tmp_path):
+    thalweg.create(tmp_path / "store")
+    return thalweg.ThalwegFileSystem(tmp_path / "store")
+
+
+def code_of(error):
+    """The attribute, which the message ends with."""
+    assert str(error).rstrip("'\")").endswith(f" [{error.code}]"), error
+    return error.code
+
+
+def test_exceptions_have_the_code_of_their_cause(fs, tmp_path):
+    fs.pipe_file("file", b"content")
+    with pytest.raises(NotADirectoryError) as caught:
+        fs.pipe_file("file/below", b"")
+    assert code_of(caught.value) == "TW-205"
+    with pytest.raises(FileNotFoundError) as caught:
+        thalweg.ThalwegFileSystem(tmp_path / "nothing").ls("")
+    assert code_of(caught.value) == "TW-301"
+    with pytest.raises(FileExistsError) as caught:
+        thalweg.create(tmp_path / "store")
+    assert code_of(caught.value) == "TW-302"
+
+
+def test_a_wrong_word_has_a_code_too():
+    with pytest.raises(ValueError) as caught:
+        thalweg._thalweg.check_codec("none of them")
+    assert code_of(caught.value) == "TW-807"
+
+
+def test_the_code_travels_with_the_exception(tmp_path):
+    with pytest.raises(OSError) as caught:
+        thalweg.ThalwegFileSystem(tmp_path / "nothing").ls("")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (again.code, again.errno, str(again)) == (caught.value.code, caught.value.errno, str(caught.value))
