@@ -54,9 +54,9 @@ static void opening(const char *name) {
 static void codes_at_the_end(void) {
     static const char code_of_missing[] = "[TW-203]";
     const size_t length = sizeof code_of_missing - 1;
-    char name[230] = "SD:";
+    char name[230] = "SD:/";
     MPI_File file;
-    memset(name + 3, 'x', sizeof name - 4);
+    memset(name + 4, 'x', sizeof name - 5);
     const char *text = text_of(open_as(name, MPI_MODE_RDONLY, &file));
     CHECK(strlen(text) > length && !strcmp(text + strlen(text) - length, code_of_missing), "no code at the end of \"%s\"", text);
 }
