@@ -208,6 +208,9 @@ def page(data):
         elif kind == 3:
             assert many == 1 and skip == 0
             found.append(f"page {where}:{first}")
+        elif kind == 4:
+            assert (where, first, many) == (0, 0, 0)
+            found.append(f"output {skip} of recipe {digest[:8].hex()}")
         else:
             assert (where, first, many, skip) == (0, 0, 0, 0) and not any(digest)
             found.append(["zero", "hole"][kind - 1])
@@ -250,6 +253,51 @@ def snapshot(data):
     fields.end()
     assert sources == sorted(sources) and tags == sorted(set(tags))
     return f"host {host}, {count(len(sources), 'source')}, {count(len(tags), 'tag')}, {count(names, 'name')}"
+
+
+def recipe(data):
+    fields = Fields(data)
+    assert fields.u16() == 0
+    arguments = fields.list(fields.bytes)
+    programs = fields.list(lambda: (fields.bytes(), fields.take(32), fields.u64(), fields.u32(), fields.bool()))
+    environment = fields.list(lambda: (fields.bytes(), fields.bytes()))
+    inputs = fields.list(lambda: (fields.bytes(), fields.path(), fields.u64(), fields.u64(), fields.u64(), fields.take(32)))
+    not_kept = fields.list(fields.text)
+    outputs = fields.list(
+        lambda: (fields.bytes(), fields.path(), fields.u64(), fields.take(32), fields.option(lambda: tolerance(fields)))
+    )
+    fields.list(fields.bytes)
+    fields.bool(), fields.u64(), fields.i64()
+    assert fields.u32() < 10**9
+    fields.text(), fields.u32()
+    fields.end()
+    assert arguments and outputs and environment == sorted(environment)
+    kept, within = [one for one in programs if one[4]], [one for one in outputs if one[4]]
+    return (
+        f"{b' '.join(arguments).decode()}: {count(len(programs), 'program')}, {len(kept)} kept, "
+        f"{count(len(environment), 'variable')}, {count(len(inputs), 'input')}, {len(not_kept)} not kept, "
+        f"{count(len(outputs), 'output')}, {len(within)} with a tolerance"
+    )
+
+
+def tolerance(fields):
+    element, relative = fields.text(), struct.unpack("<d", fields.take(8))[0]
+    values, non_finite = fields.u64(), fields.u64()
+    statistics = struct.unpack("<4d", fields.take(32))
+    means = fields.list(lambda: struct.unpack("<d", fields.take(8))[0])
+    assert 0 < relative < 1 and non_finite <= values and len(means) <= 64
+    assert all(abs(value) < float("inf") for value in (*statistics, *means))
+    return element, relative
+
+
+def recipe_attribute(data, record):
+    fields = Fields(data)
+    assert fields.u16() == 0
+    fields.take(32)
+    assert fields.u64() == len(record)
+    seconds, is_recomputable = fields.u64() / 1e9, fields.bool()
+    fields.end()
+    return f"{seconds} s, {'' if is_recomputable else 'not '}recomputable"
 
 
 def listing(data):
@@ -470,7 +518,7 @@ def frames():
     for path in sorted((FOLDER / "frames").iterdir()):
         data = path.read_bytes()
         magic, protocol, zero, kind, request, body, payload, _ = struct.unpack("<4sBBHQIIQ", data[:32])
-        assert magic == b"TWGF" and protocol == 16 and zero == 0 and len(data) == 32 + body + payload, path
+        assert magic == b"TWGF" and protocol == 17 and zero == 0 and len(data) == 32 + body + payload, path
         unasked = kind in (0x8004, 0x8006, 0x8047, 0x8049)
         assert path.name.startswith(f"{kind:04x}-") and (request == 0) == unasked, path
         if kind in BODIES:
@@ -501,7 +549,7 @@ def main():
     assert blocks[3]["payload"] == b"".join((FOLDER / name).read_bytes() for name in ("page-leaf.bin", "page-interior.bin"))
     assert blocks[4]["payload"] == (FOLDER / "journal.bin").read_bytes()
     container("torn.twc", store), container("moved.twc", store)
-    for name in ("page-leaf.bin", "page-interior.bin"):
+    for name in ("page-leaf.bin", "page-interior.bin", "page-dropped.bin"):
         print(f"{name}: {page((FOLDER / name).read_bytes())}")
     for name, read in (("root-inline.bin", root), ("root-stored.bin", root), ("attributes.bin", attributes),
                        ("attributes-link.bin", attributes)):
@@ -509,6 +557,9 @@ def main():
         print(f"{name}: {read(fields)}")
         fields.end()
     print("snapshot.bin:", snapshot((FOLDER / "snapshot.bin").read_bytes()))
+    record = (FOLDER / "recipe.bin").read_bytes()
+    print("recipe.bin:", recipe(record))
+    print("recipe-attribute.bin:", recipe_attribute((FOLDER / "recipe-attribute.bin").read_bytes(), record))
     print("listing.bin:", listing((FOLDER / "listing.bin").read_bytes()))
     print("journal.bin:", journal((FOLDER / "journal.bin").read_bytes()))
     print("model.bin:", model((FOLDER / "model.bin").read_bytes()))

@@ -1,7 +1,8 @@
 //! The layouts of `format` that stand alone. Decoded values must encode to bytes that decode to the same.
 
 use format::{
-    Attributes, JournalRecord, Model, Page, Reader, Root, Settings, SnapshotEntry, SnapshotRecord, Writer, checksum,
+    Attributes, JournalRecord, Model, Page, Reader, RecipeAttribute, RecipeRecord, Root, Settings, SnapshotEntry,
+    SnapshotRecord, Writer, checksum,
 };
 
 pub fn page(bytes: &[u8]) {
@@ -32,6 +33,15 @@ pub fn attributes(bytes: &[u8]) {
 pub fn snapshot(bytes: &[u8]) {
     if let Ok(snapshot) = SnapshotRecord::decode(bytes) {
         assert_eq!(SnapshotRecord::decode(&snapshot.encode()), Ok(snapshot));
+    }
+}
+
+pub fn recipe(bytes: &[u8]) {
+    if let Ok(recipe) = RecipeRecord::decode(bytes) {
+        assert_eq!(RecipeRecord::decode(&recipe.encode()), Ok(recipe));
+    }
+    if let Ok(attribute) = RecipeAttribute::decode(bytes) {
+        assert_eq!(attribute.encode(), bytes);
     }
 }
 

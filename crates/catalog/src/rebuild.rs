@@ -132,6 +132,6 @@ fn container_of(kind: &EntryKind) -> Option<ContainerId> {
     match kind {
         EntryKind::Data { run, .. } => Some(run.container),
         EntryKind::Page { address, .. } => Some(address.container),
-        EntryKind::Zero | EntryKind::Hole => None,
+        EntryKind::Zero | EntryKind::Hole | EntryKind::Dropped { .. } => None,
     }
 }

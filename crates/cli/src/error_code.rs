@@ -71,6 +71,7 @@ fn of_crates(cause: &(dyn Error + 'static)) -> Option<ErrorCode> {
         transfer::client::OpenError,
         segment::Error,
         format::Error,
+        recipe::Error,
         gate::Error,
         NoAnswer
     )

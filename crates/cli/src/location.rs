@@ -61,7 +61,9 @@ impl Location {
         let path = StorePath::new(path).map_err(|error| UsageError { code: error.code(), text: error.to_string() })?;
         if repository::is_reserved(&path) && !repository::is_kept_file(&path) {
             let shown = shown::escaped(bytes);
-            misuse!(ReservedName: "{shown}: stores keep their snapshots there; `thalweg snapshots` lists them, `get --snapshot` fetches one"
+            misuse!(
+                ReservedName: "{shown}: stores keep their own files there; `thalweg snapshots` and `thalweg recipes` list them, \
+                 `get --snapshot` fetches a snapshot"
             );
         }
         Ok(Location { store, path, into })

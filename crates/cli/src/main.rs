@@ -28,6 +28,7 @@ mod picture;
 mod progress;
 mod put;
 mod rate_limits;
+mod recipes;
 mod retention;
 mod run;
 mod sampling;
@@ -94,6 +95,10 @@ enum Verb {
     Dedup(commands::dedup::Arguments),
     Repack(commands::repack::Arguments),
     Forget(commands::forget::Arguments),
+    Record(commands::record::Arguments),
+    Drop(commands::drop::Arguments),
+    Recompute(commands::recompute::Arguments),
+    Recipes(commands::recipes::Arguments),
     Snapshots(commands::snapshots::Arguments),
     Tag(commands::tag::Arguments),
     Sessions(commands::sessions::Arguments),
@@ -203,6 +208,10 @@ fn execute(verb: Verb, configuration: &Configuration, output: &Output) -> anyhow
         Verb::Dedup(arguments) => commands::dedup::execute(&arguments, output),
         Verb::Repack(arguments) => commands::repack::execute(&arguments, output),
         Verb::Forget(arguments) => commands::forget::execute(arguments, output),
+        Verb::Record(arguments) => commands::record::execute(arguments, output),
+        Verb::Drop(arguments) => commands::drop::execute(&arguments, output),
+        Verb::Recompute(arguments) => commands::recompute::execute(&arguments, output),
+        Verb::Recipes(arguments) => commands::recipes::execute(&arguments, output),
         Verb::Snapshots(arguments) => commands::snapshots::execute(&arguments, output),
         Verb::Tag(arguments) => commands::tag::execute(&arguments, output),
         Verb::Sessions(arguments) => commands::sessions::execute(arguments, output),

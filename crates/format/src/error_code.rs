@@ -3,7 +3,7 @@
 //! Numbers are for good: scripts compare them and people search for them. Each has a page in `docs/errors.md`, which
 //! `thalweg explain` prints. The hundreds group them: 1 command line and configuration, 2 names and versions, 3 the
 //! store's files, disk and damage, 4 catalog and sessions, 5 nodes and the network, 6 MPI programs, 7 gate, 8 encoding,
-//! models and plan, 9 internal.
+//! models, plan and recipes, 9 internal.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -138,6 +138,12 @@ codes! {
     Model = 805,
     NothingToRecommend = 806,
     EncodingChoice = 807,
+    DataDropped = 808,
+    NotRecomputable = 809,
+    NoSuchRecipe = 810,
+    RecipeNeeded = 811,
+    CommandFailed = 812,
+    ResultDiffers = 813,
 
     Internal = 901,
     Unclassified = 902,

@@ -8,7 +8,7 @@ use crate::{Error, Reader, Result, Writer, checksum, corrupt};
 pub const FRAME_HEADER_BYTES: usize = 32;
 pub const FRAME_MAGIC: [u8; 4] = *b"TWGF";
 /// The protocol version, which both ends must share: it goes up with every change to this header or to any message.
-pub const PROTOCOL: u8 = 16;
+pub const PROTOCOL: u8 = 17;
 /// How much of a foreign peer's first words an error quotes (bytes).
 const SAYING_BYTES: usize = 24;
 /// Limits a receiver may rely on before it allocates.

@@ -17,6 +17,7 @@ mod id;
 mod manifest;
 mod model;
 mod path;
+mod recipe;
 mod rounding;
 mod secret;
 mod settings;
@@ -42,6 +43,11 @@ pub use model::{
     MAX_MODEL_LEAVES, MAX_MODEL_OUTPUTS, MAX_MODEL_TREES, MODEL_HEADER_BYTES, Model, ModelNode, ModelTree,
 };
 pub use path::StorePath;
+pub use recipe::{
+    MAX_RECIPE_BYTES, MAX_RECIPE_OUTPUTS, RECIPE_ATTRIBUTE, RECIPE_DIRECTORY, RECIPE_ID_BYTES, RecipeAttribute,
+    RecipeInput, RecipeOutput, RecipeProgram, RecipeRecord, RecipeStatistics, RecipeTolerance, STATISTICS_STRETCHES,
+    recipe_id,
+};
 pub use rounding::{ErrorBound, FloatType, ROUNDING_ATTRIBUTE, Rounding, is_rounded_as, rounding_note};
 pub use secret::{Nonce, Role, SECRET_BYTES, Secret};
 pub use settings::{ChunkerKind, CodecChoice, FingerprintKind, MAX_SETTINGS_BYTES, Mode, Settings};

@@ -1,7 +1,7 @@
 //! The manifest: a tree of pages that lists the segments of a file.
 //!
-//! An entry covers `length` bytes of the file: a run of segments, zeros, a hole, or (in an interior page)
-//! a child page. A page is stored as a segment; its digest covers, through the digests of its entries,
+//! An entry covers `length` bytes of the file: a run of segments, zeros, a hole, a recipe's output that was dropped, or (in
+//! an interior page) a child page. A page is stored as a segment; its digest covers, through the digests of its entries,
 //! the content of everything below it, so the root's digest is the file's.
 
 use crate::FORMAT_VERSION;
@@ -63,6 +63,9 @@ pub enum EntryKind {
     Hole,
     /// A page one level below; `digest` is BLAKE3 of the page's bytes.
     Page { address: SegmentAddress, digest: [u8; 32] },
+    /// Bytes that are not kept: all of the output of this number of a recipe, which makes them again. `recipe` is the
+    /// recipe's digest.
+    Dropped { output: u32, recipe: [u8; 32] },
 }
 
 /// `length` bytes of a file.
@@ -80,6 +83,7 @@ impl Entry {
             EntryKind::Zero => (1, NO_RUN, 0, [0; 32]),
             EntryKind::Hole => (2, NO_RUN, 0, [0; 32]),
             EntryKind::Page { address, digest } => (3, Run::single(address), 0, digest),
+            EntryKind::Dropped { output, recipe } => (4, NO_RUN, output, recipe),
         };
         run.write(to.u32(kind));
         to.u32(skip).put(&digest);
@@ -93,6 +97,7 @@ impl Entry {
             1 => EntryKind::Zero,
             2 => EntryKind::Hole,
             3 if run.count == 1 => EntryKind::Page { address: SegmentAddress::new(run.container, run.first), digest },
+            4 if run == NO_RUN => EntryKind::Dropped { output: skip, recipe: digest },
             _ => return corrupt("manifest entry", format!("kind {kind} with a run of {} segments", run.count)),
         };
         Ok(Entry { length, kind })
@@ -219,6 +224,7 @@ mod tests {
                 Entry { length: 20_000, kind: EntryKind::Data { run, skip: 100, digest: [9; 32] } },
                 Entry { length: 5, kind: EntryKind::Zero },
                 Entry { length: 1 << 40, kind: EntryKind::Hole },
+                Entry { length: 7, kind: EntryKind::Dropped { output: 3, recipe: [8; 32] } },
             ],
         }
     }
@@ -226,7 +232,7 @@ mod tests {
     #[test]
     fn pages_come_back_and_have_their_stated_size() {
         let bytes = page().encode();
-        assert_eq!(bytes.len(), PAGE_HEADER_BYTES + 3 * ENTRY_BYTES);
+        assert_eq!(bytes.len(), PAGE_HEADER_BYTES + 4 * ENTRY_BYTES);
         assert_eq!(Page::decode(&bytes).unwrap(), page());
     }
 

@@ -9,8 +9,9 @@ use std::process::Command;
 
 use format::{
     Attributes, CandidateEncoding, Change, ChunkerKind, CodecChoice, CodecId, ContainerId, ElementId, Entry, EntryKind,
-    FileId, FileKind, FileTime, FileTimes, FilterId, Fingerprint, FingerprintKind, JournalRecord, LinkKind, Model,
-    ModelNode, ModelTree, Page, Reader, Root, Run, SegmentAddress, SessionId, Settings, SnapshotContent, SnapshotEntry,
+    FileId, FileKind, FileTime, FileTimes, FilterId, Fingerprint, FingerprintKind, FloatType, JournalRecord, LinkKind,
+    Model, ModelNode, ModelTree, Page, Reader, RecipeAttribute, RecipeInput, RecipeOutput, RecipeProgram, RecipeRecord,
+    RecipeStatistics, RecipeTolerance, Root, Run, SegmentAddress, SessionId, Settings, SnapshotContent, SnapshotEntry,
     SnapshotRecord, StoreId, StorePath, VersionId, VersionRecord, Writer, page_digest, run_digest,
 };
 
@@ -106,6 +107,59 @@ fn snapshot() -> SnapshotRecord {
         names: 3,
         content_bytes: 4000,
         missing: 1,
+    }
+}
+
+fn dropped() -> Page {
+    Page { level: 0, entries: vec![Entry { length: 4000, kind: EntryKind::Dropped { output: 1, recipe: [7; 32] } }] }
+}
+
+fn recipe() -> RecipeRecord {
+    let program = |name: &[u8], bytes, is_kept| RecipeProgram {
+        name: name.to_vec(),
+        digest: page_digest(name),
+        bytes,
+        mode: 0o755,
+        is_kept,
+    };
+    let output = |name: &str, bytes, tolerance| RecipeOutput {
+        name: name.into(),
+        path: store_path(name),
+        bytes,
+        digest: page_digest(name.as_bytes()),
+        tolerance,
+    };
+    let statistics = RecipeStatistics {
+        values: 500,
+        non_finite: 1,
+        minimum: -1.5,
+        maximum: 2.0,
+        mean: 0.25,
+        deviation: 0.5,
+        means: vec![0.0, 0.5],
+    };
+    let tolerance = RecipeTolerance { relative: 1e-6, element: FloatType::F64, statistics };
+    let input = RecipeInput {
+        name: b"raw".to_vec(),
+        path: store_path("run1/raw"),
+        file: FileId(3),
+        number: 2,
+        bytes: 8000,
+        digest: [5; 32],
+    };
+    RecipeRecord {
+        arguments: vec![b"./mean".to_vec(), b"raw".to_vec()],
+        programs: vec![program(b"/bin/sh", 125_688, false), program(b"mean", 512, true)],
+        environment: vec![(b"LANG".to_vec(), b"C.UTF-8".to_vec()), (b"PATH".to_vec(), b"/usr/bin:/bin".to_vec())],
+        inputs: vec![input],
+        inputs_not_kept: vec!["the detector".into()],
+        outputs: vec![output("run1/log", 77, None), output("run1/mean", 4000, Some(tolerance))],
+        directories: vec![b"run1".to_vec()],
+        ignores_others: true,
+        duration_ns: 1_500_000_000,
+        recorded: FileTime { seconds: 1_700_000_000, nanoseconds: 5 },
+        host: "n7".into(),
+        uid: 1000,
     }
 }
 
@@ -210,7 +264,8 @@ fn golden(name: &str, written: &[u8]) -> Vec<u8> {
 #[test]
 fn golden_files_read_as_the_values_they_were_made_of() {
     golden("segments.bin", &segments());
-    for (name, page) in [("page-leaf.bin", leaf()), ("page-interior.bin", interior())] {
+    for (name, page) in [("page-leaf.bin", leaf()), ("page-interior.bin", interior()), ("page-dropped.bin", dropped())]
+    {
         assert_eq!(Page::decode(&golden(name, &page.encode())), Ok(page), "{name}");
     }
     for (name, root) in [("root-inline.bin", inline()), ("root-stored.bin", stored())] {
@@ -220,6 +275,10 @@ fn golden_files_read_as_the_values_they_were_made_of() {
         assert_eq!(Attributes::decode(&golden(name, &value.encode())), Ok(value), "{name}");
     }
     assert_eq!(SnapshotRecord::decode(&golden("snapshot.bin", &snapshot().encode())), Ok(snapshot()));
+    let bytes = golden("recipe.bin", &recipe().encode());
+    assert_eq!(RecipeRecord::decode(&bytes), Ok(recipe()));
+    let attribute = RecipeAttribute::of(&recipe(), &bytes);
+    assert_eq!(RecipeAttribute::decode(&golden("recipe-attribute.bin", &attribute.encode())), Ok(attribute));
     let bytes = golden("listing.bin", &encoded(&listing()));
     let mut from = Reader::new("listing", &bytes);
     listing().into_iter().for_each(|entry| assert_eq!(SnapshotEntry::read(&mut from), Ok(entry)));
@@ -231,7 +290,7 @@ fn golden_files_read_as_the_values_they_were_made_of() {
 }
 
 /// Lines that `testdata/check.py` must print, besides finding nothing wrong.
-const FOUND: [&str; 17] = [
+const FOUND: [&str; 20] = [
     "store.toml: format 0, store 00112233445566778899aabbccddeeff",
     "container.twc: container 1, 3 parts and a footer, 5 blocks, 10 segments",
     "torn.twc: container 1, 2 parts and no footer, 3 blocks, 7 segments, then 1713 bytes that are no whole part",
@@ -242,6 +301,9 @@ const FOUND: [&str; 17] = [
     "journal.bin: sequence 42, session 9, 3 numbers: write write write make link remove rename attributes forget",
     "attributes.bin: regular, mode 640, 2 extended",
     "snapshot.bin: host n7, 1 source, 1 tag, 3 names",
+    "page-dropped.bin: level 0, 4000 bytes: output 1 of recipe 0707070707070707",
+    "recipe.bin: ./mean raw: 2 programs, 1 kept, 2 variables, 1 input, 1 not kept, 2 outputs, 1 with a tolerance",
+    "recipe-attribute.bin: 1.5 s, not recomputable",
     "listing.bin: run1 run1/one: version 2 of 3, first run1/same: version 2 of 3, again",
     "model.bin: 3 features of version 1; lz4, zstd:3 6,3,1 of element 11; 4 outputs, 2 trees of 3, 1 leaves",
     "table.run: 10 entries, all found by fences and filter",
@@ -287,6 +349,12 @@ fn mutated_attributes_are_refused_or_read() {
 fn mutated_snapshots_are_refused_or_read() {
     mutation::fuzz(&["snapshot.bin"], mutation::INPUTS, MAX_BYTES, layouts::snapshot);
     mutation::fuzz(&["listing.bin"], mutation::INPUTS, MAX_BYTES, layouts::listing);
+}
+
+#[test]
+fn mutated_recipes_are_refused_or_read() {
+    mutation::fuzz(&["recipe.bin", "recipe-attribute.bin"], mutation::INPUTS, MAX_BYTES, layouts::recipe);
+    mutation::fuzz(&["page-dropped.bin"], mutation::INPUTS, MAX_BYTES, layouts::page);
 }
 
 #[test]

@@ -6,6 +6,7 @@
 pub mod cache;
 pub mod compression;
 pub mod cost;
+pub mod dropping;
 pub mod encoding;
 pub mod fairness;
 pub mod forest;

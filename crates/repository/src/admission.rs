@@ -86,7 +86,7 @@ impl Admission<'_> {
 
     fn entry(&mut self, parent: &Page, entry: &Entry) -> Result<u64> {
         match &entry.kind {
-            EntryKind::Zero | EntryKind::Hole => Ok(1),
+            EntryKind::Zero | EntryKind::Hole | EntryKind::Dropped { .. } => Ok(1),
             EntryKind::Data { run: Run { container, .. }, .. }
             | EntryKind::Page { address: SegmentAddress { container, .. }, .. }
                 if self.is_upstream(*container) =>

@@ -190,6 +190,7 @@ impl DedupRun<'_> {
     fn entry(&mut self, entry: Entry, is_snapshot: bool, builder: &mut Builder) -> Result<bool> {
         let (run, skip, digest) = match entry.kind {
             EntryKind::Data { run, skip, digest } => (run, skip, digest),
+            EntryKind::Dropped { .. } => return builder.entry(entry).map(|()| false),
             EntryKind::Zero => return builder.zeros(entry.length).map(|()| false),
             EntryKind::Hole | EntryKind::Page { .. } => return builder.hole(entry.length).map(|()| false),
         };

@@ -11,6 +11,7 @@ use format::{Attributes, Change, CodecChoice, ContainerId, Root, StorePath, Vers
 use store::ClaimOwner;
 
 use crate::lease::EpochPin;
+use crate::recipe::DroppedContent;
 use crate::tree::{collect_runs, join};
 use crate::{Error, Packer, Repository, Result};
 
@@ -84,6 +85,13 @@ impl FileWriter {
     }
 }
 
+impl Draft {
+    /// Returns the version that the draft becomes.
+    pub fn version(&self) -> &VersionRecord {
+        &self.record
+    }
+}
+
 impl Repository {
     /// Makes a draft of a version's content, without touching the content.
     pub fn draft_of(&self, version: &VersionRecord) -> Result<Draft> {
@@ -111,7 +119,7 @@ impl Repository {
         unreachable!("the last attempt returns")
     }
 
-    fn change_of(
+    pub(crate) fn change_of(
         &self,
         claim_owner: ClaimOwner,
         entry: &CommitEntry,
@@ -127,6 +135,9 @@ impl Repository {
             return Ok(Change::Write { path, attributes, version: draft.record.clone(), base });
         };
         let (first, second) = (&head.record, &draft.record);
+        if let Some(dropped) = DroppedContent::of(first) {
+            return Err(self.dropped(&dropped.recipe));
+        }
         let built = join(self, claim_owner, (&first.root, first.size), (&second.root, second.size))?;
         references.extend(built.references);
         references.extend(self.references_of(&built.root)?);
@@ -135,7 +146,7 @@ impl Repository {
         Ok(Change::Write { path, attributes, version, base: Some(base) })
     }
 
-    fn references_of(&self, root: &Root) -> Result<BTreeSet<ContainerId>> {
+    pub(crate) fn references_of(&self, root: &Root) -> Result<BTreeSet<ContainerId>> {
         let mut references = BTreeSet::new();
         collect_runs(self, root, &mut |run| {
             references.insert(run.container);

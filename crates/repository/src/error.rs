@@ -4,6 +4,7 @@ use std::fmt;
 
 use format::{ErrorCode, StorePath};
 
+use crate::recipe::{Dropped, is_recipe};
 use crate::snapshot::is_snapshot;
 
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +27,9 @@ pub enum Error {
     /// A manifest does not agree with the segments it names.
     #[error("{path}: byte {offset} on: {why}; `thalweg verify --data` lists what is affected")]
     Damaged { path: StorePath, offset: u64, why: String },
+    /// The content was dropped: a recipe makes it again.
+    #[error("{0}")]
+    Dropped(Box<Dropped>),
     /// The needs of these versions cannot be known, so nothing can be deleted as unneeded.
     #[error("{0}")]
     LostManifests(LostManifests),
@@ -87,6 +91,11 @@ impl LostManifests {
                 write!(f, "{and} `thalweg forget {store}:: --snapshot {id}` (it is a snapshot)")?;
                 continue;
             }
+            if is_recipe(path) {
+                let id = String::from_utf8_lossy(path.name());
+                write!(f, "{and} `thalweg recipes {store} --remove {id}` (it is a recipe)")?;
+                continue;
+            }
             match is_newest {
                 true => write!(f, "{and} `thalweg rm {store}::{path}` (it is the newest version)")?,
                 false => write!(f, "{and} `thalweg forget {store}::{path} --version {version}`")?,
@@ -122,6 +131,7 @@ impl Error {
             Error::Refused { code, .. } => *code,
             Error::Io { source, .. } => ErrorCode::of_io(source.kind()),
             Error::Damaged { .. } => ErrorCode::DataDamaged,
+            Error::Dropped(_) => ErrorCode::DataDropped,
             Error::LostManifests(_) => ErrorCode::ManifestsDamaged,
             Error::NoRoom(_) => ErrorCode::DiskFull,
             Error::Failed(_) => ErrorCode::SessionFailed,

@@ -34,11 +34,13 @@ mod pack;
 mod read;
 mod read_ahead;
 mod rebuild;
+mod recipe;
 mod repack;
 mod repair;
 mod replacing;
 mod repository;
 mod reserve;
+mod reserved;
 mod scan;
 mod session;
 mod snapshot;
@@ -61,18 +63,24 @@ pub use model::{MODEL_FILE, write_model};
 pub use pack::{BATCH_BYTES, Packed, Packer};
 pub use read::{FileReader, Piece};
 pub use rebuild::{RebuildReport, rebuild_catalog};
+pub use recipe::{
+    ComputeInput, ComputePlan, ComputeStep, ComputeTarget, DropPlan, Dropped, DroppedContent, DroppedFile, InputState,
+    Recipe, RecipeDirectory, RecipeDraft, RecipeNeeds, RecipeOrder, RecordedRecipe, RestoredFile, UnreadableRecipe,
+    recipe_needs,
+};
 pub use repack::{Repack, RepackReport};
 pub use repair::{KnownDamage, LostRange, RepairReport, repair};
 pub use repository::{LocalEngines, Repository};
+pub use reserved::is_reserved;
 pub use session::{
     Budget, Clock, DurableUpTo, PublishedVersion, Source, StripeOwner, StripeOwnerOptions, WriteOrigin,
     checkpointed_data, checkpointed_size, data_bytes, publish, recover, unfinished,
 };
 pub use snapshot::{
     DraftEntry, SnapshotDirectory, SnapshotDraft, SnapshotEntries, SnapshotOrigin, SnapshotReport, TreeSnapshot,
-    UnfinishedList, UnreadableSnapshot, is_kept_file, is_reserved, is_snapshot, linked_name,
+    UnfinishedList, UnreadableSnapshot, is_kept_file, is_snapshot, linked_name,
 };
 pub use statistics::{FileStatistics, StoreFigures, file_statistics, store_statistics};
 pub use tree::{Builder, BuiltManifest};
 pub use upstream::{Upstream, UpstreamFigures, open_near};
-pub use verify::{Damage, VerifyReport, verify};
+pub use verify::{Damage, DroppedVersion, VerifyReport, verify};

@@ -3,13 +3,13 @@
 use catalog::{FileEntry, Names};
 use format::StorePath;
 
-use crate::snapshot::is_reserved;
+use crate::reserved::is_reserved;
 
 /// Names asked of the catalog at a time.
 const LISTED_AT_ONCE: usize = 4096;
 
 /// Hands over what lies in a directory, or all below it, in byte order, a batch at a time; of the root without the store's
-/// own directory of snapshots.
+/// own directories.
 pub fn list<E: From<catalog::Error>>(
     catalog: &dyn Names,
     directory: &StorePath,
@@ -25,7 +25,7 @@ pub fn list<E: From<catalog::Error>>(
     })
 }
 
-/// As `list`, with that directory.
+/// As `list`, with those directories.
 pub(crate) fn list_everything<E: From<catalog::Error>>(
     catalog: &dyn Names,
     directory: &StorePath,

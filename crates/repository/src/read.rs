@@ -9,6 +9,7 @@ use catalog::FileEntry;
 use format::{Entry, EntryKind, Root, Run, SegmentAddress, SegmentEntry, StorePath, VersionRecord};
 
 use crate::known_runs::{EntryEnds, Stretch};
+use crate::recipe::DroppedContent;
 use crate::tree::entries_in;
 use crate::{Repository, Result};
 
@@ -126,6 +127,9 @@ impl Repository {
             EntryKind::Zero => take(Piece::Zeros(range.end - range.start)),
             EntryKind::Hole => take(Piece::Hole(range.end - range.start)),
             EntryKind::Page { .. } => unreachable!("only content entries are handed over"),
+            EntryKind::Dropped { output, recipe } => {
+                self.dropped_pieces(DroppedContent { recipe, output }, entry.length, range, take)
+            }
             EntryKind::Data { run, skip, digest } => {
                 let known = self.known_run(run, &digest, u64::from(skip) + entry.length, ends)?;
                 let wanted = skip as u64 + range.start..skip as u64 + range.end;

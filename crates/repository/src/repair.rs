@@ -172,6 +172,9 @@ fn read_entry(
     ends: EntryEnds,
     lose: &mut dyn FnMut(Range<u64>, String),
 ) -> Result<()> {
+    if matches!(entry.kind, EntryKind::Dropped { .. }) {
+        return Ok(());
+    }
     match repository.entry_pieces(entry, ends, 0..entry.length, &mut |_| Ok(())) {
         Err(error) if is_damage(&error) => {}
         other => return other,

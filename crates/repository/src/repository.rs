@@ -12,6 +12,7 @@ use crate::blocks::BlockCache;
 use crate::catalog_lock::CatalogLock;
 use crate::checked_runs::CheckedRuns;
 use crate::lease::Lease;
+use crate::recipe::LocalContent;
 use crate::reserve::{Reserve, SharedReserve};
 use crate::upstream::Upstream;
 use crate::{Error, Result};
@@ -45,6 +46,8 @@ pub struct Repository {
     pub(crate) checked_runs: CheckedRuns,
     /// How many read ahead just now.
     pub(crate) readers_ahead: AtomicU64,
+    /// Dropped contents that this process has made again.
+    pub(crate) provided: LocalContent,
     /// Why nothing may be written by this catalog; only in a store that was opened to be inspected.
     pub(crate) unsound: Option<String>,
     /// The codec of this process's data, where it is another than the store's.
@@ -80,6 +83,7 @@ impl Repository {
             cache: BlockCache::default(),
             checked_runs: CheckedRuns::default(),
             readers_ahead: AtomicU64::new(0),
+            provided: LocalContent::default(),
             unsound: None,
             codec: OnceLock::new(),
             model: None,

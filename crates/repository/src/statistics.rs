@@ -6,7 +6,7 @@ use format::{EntryKind, Root, Run};
 
 use crate::marks::{LiveBitmap, named};
 use crate::tree::{PageSet, collect_new_runs, entries_in};
-use crate::{LocalEngines, Repository, Result, TreeSnapshot};
+use crate::{LocalEngines, Recipe, Repository, Result, TreeSnapshot};
 
 /// Roots fetched from the catalog at a time.
 const ROOTS_AT_ONCE: usize = 4096;
@@ -43,6 +43,8 @@ pub struct FileStatistics {
     pub stored_bytes: u64,
     pub zero_bytes: u64,
     pub hole_bytes: u64,
+    /// Recipes make them again.
+    pub dropped_bytes: u64,
     /// Decoded bytes by the codec of the block they lie in.
     pub codecs: BTreeMap<&'static str, u64>,
 }
@@ -50,9 +52,8 @@ pub struct FileStatistics {
 /// Figures of the whole store. Walks every kept manifest; reads no content.
 pub fn store_statistics(repository: &Repository) -> Result<StoreFigures> {
     let known = repository.local_catalog()?.statistics()?;
-    let snapshots = repository.snapshots()?.into_files();
-    let by_root: HashMap<Vec<u8>, &TreeSnapshot> =
-        snapshots.iter().map(|snapshot| (snapshot.root(), snapshot)).collect();
+    let own = own_files(repository)?;
+    let by_root: HashMap<&[u8], &OwnFile> = own.iter().map(|file| (&file.root[..], file)).collect();
     let mut marks = LiveBitmap::default();
     let mut kept = KeptContents::default();
     let mut after = 0;
@@ -61,22 +62,22 @@ pub fn store_statistics(repository: &Repository) -> Result<StoreFigures> {
         let Some((last, _)) = roots.last() else { break };
         after = *last;
         for (_, root) in &roots {
-            let snapshot = if by_root.is_empty() { None } else { by_root.get(&root.encode()) };
-            match snapshot {
-                Some(snapshot) => kept.add(repository, root, snapshot),
+            let own = if by_root.is_empty() { None } else { by_root.get(&root.encode()[..]) };
+            match own {
+                Some(own) => kept.add(repository, root, own),
                 None => mark_content(repository, root, &mut marks),
             }
             .map_err(|error| named(repository, root, error))?;
         }
     }
     let segments = marks.references;
-    marks.add(&kept.runs, &kept.listings);
+    marks.add(&kept.runs, &kept.own);
     let mut figures = StoreFigures {
-        logical_bytes: known.logical_bytes.saturating_sub(snapshots.iter().map(TreeSnapshot::size).sum()),
+        logical_bytes: known.logical_bytes.saturating_sub(own.iter().map(|file| file.size).sum()),
         stored_bytes: known.container_bytes + open_bytes(repository)?,
         segments,
         containers: known.live_containers,
-        files: known.files.saturating_sub(snapshots.len() as u64),
+        files: known.files.saturating_sub(own.len() as u64),
         table_memory_bytes: repository.local.as_ref().map_or(0, |local| local.store.table_memory_bytes() as u64),
         ..StoreFigures::default()
     };
@@ -89,25 +90,48 @@ pub fn store_statistics(repository: &Repository) -> Result<StoreFigures> {
     Ok(figures)
 }
 
-/// The bytes that snapshots keep.
+/// A file that stands for none of a user's: a snapshot or a recipe.
+struct OwnFile {
+    root: Vec<u8>,
+    size: u64,
+    /// At its front: a listing, or a record and programs. The rest are contents of files.
+    own_bytes: u64,
+}
+
+fn own_files(repository: &Repository) -> Result<Vec<OwnFile>> {
+    let of_snapshot = |snapshot: TreeSnapshot| OwnFile {
+        root: snapshot.root(),
+        size: snapshot.size(),
+        own_bytes: snapshot.facts.listing_bytes,
+    };
+    let of_recipe = |recipe: Recipe| OwnFile {
+        root: recipe.version().root.encode(),
+        size: recipe.version().size,
+        own_bytes: recipe.own_bytes(),
+    };
+    let snapshots = repository.snapshots()?.into_files().into_iter().map(of_snapshot);
+    Ok(snapshots.chain(repository.recipes()?.readable.into_iter().map(of_recipe)).collect())
+}
+
+/// The bytes that snapshots and recipes keep.
 #[derive(Default)]
 struct KeptContents {
     walked: PageSet,
     runs: LiveBitmap,
-    listings: LiveBitmap,
+    own: LiveBitmap,
 }
 
 impl KeptContents {
-    fn add(&mut self, repository: &Repository, root: &Root, snapshot: &TreeSnapshot) -> Result<()> {
+    fn add(&mut self, repository: &Repository, root: &Root, file: &OwnFile) -> Result<()> {
         let runs = &mut self.runs;
         collect_new_runs(repository, root, &mut self.walked, &mut |run, is_page| {
             if !is_page {
                 runs.mark(run);
             }
         })?;
-        entries_in(repository, root, 0..snapshot.facts.listing_bytes, &mut |_, entry| {
+        entries_in(repository, root, 0..file.own_bytes, &mut |_, entry| {
             if let EntryKind::Data { run, .. } = entry.kind {
-                self.listings.mark(run);
+                self.own.mark(run);
             }
             Ok(())
         })
@@ -143,6 +167,7 @@ pub fn file_statistics(repository: &Repository, root: &Root) -> Result<FileStati
         match entry.kind {
             EntryKind::Data { run, .. } => marks.mark(run),
             EntryKind::Zero => figures.zero_bytes += entry.length,
+            EntryKind::Dropped { .. } => figures.dropped_bytes += entry.length,
             EntryKind::Hole | EntryKind::Page { .. } => figures.hole_bytes += entry.length,
         }
         Ok(())

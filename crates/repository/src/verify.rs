@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use catalog::{ContainerRecord, ContainerState, Version};
+use catalog::{ContainerRecord, ContainerState, FileEntry, Version};
 use format::{
     ContainerId, EntryKind, JournalRecord, LostSegment, Page, Root, Run, SegmentAddress, StorePath, VersionRecord,
 };
@@ -12,6 +12,7 @@ use store::{LocalStore, Report};
 use crate::comparison::compare;
 use crate::divergence::stray;
 use crate::marks::LiveBitmap;
+use crate::recipe;
 use crate::repair::{each_version, is_damage};
 use crate::scan::Scan;
 use crate::snapshot::{self, SnapshotDirectory};
@@ -39,6 +40,14 @@ pub enum Damage {
     Catalog { path: Option<StorePath>, why: String },
 }
 
+/// A version without its data, or with only some of it: no damage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DroppedVersion {
+    pub path: StorePath,
+    pub version: u64,
+    pub recipe_id: String,
+}
+
 /// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifyReport {
@@ -48,6 +57,8 @@ pub struct VerifyReport {
     pub versions: u64,
     /// Content decoded and checked against its names (with `data`).
     pub data_bytes: u64,
+    /// Versions whose data was dropped, and the recipe that makes it again.
+    pub dropped: Vec<DroppedVersion>,
     pub damages: Vec<Damage>,
 }
 
@@ -378,7 +389,7 @@ impl VersionCheck<'_> {
         verified.versions += 1;
         let checked = match is_snapshot {
             true => self.snapshot(path, version, verified, progress),
-            false => check_version(repository, version, self.data, self.lost, verified, progress),
+            false => self.user_version(path, version, verified, progress),
         };
         match checked.unwrap_or_else(|error| Some(error.reason())) {
             Some(why) if is_kept(repository, path, version.number)? => {
@@ -391,6 +402,42 @@ impl VersionCheck<'_> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Checks a version that is no snapshot: what is kept of it, whether recipes make the rest again, and of a recipe its
+    /// record.
+    fn user_version(
+        &mut self,
+        path: &StorePath,
+        version: &Version,
+        verified: &mut VerifyReport,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Option<String>> {
+        let repository = self.repository;
+        let (rest, recipes) = without_dropped(repository, version)?;
+        let checked = check_version(repository, &rest, self.data, self.lost, verified, progress)?;
+        if checked.is_some() {
+            return Ok(checked);
+        }
+        if recipe::is_recipe(path) {
+            let is_newest = |entry: &FileEntry| entry.head.as_ref().is_some_and(|head| head.number == version.number);
+            let (id, entry) = (String::from_utf8_lossy(path.name()), repository.catalog.entry(path)?);
+            if let Some(Err(why)) =
+                entry.filter(is_newest).map(|entry| repository.read_recipe(&id, entry)).transpose()?
+            {
+                return Ok(Some(format!("the recipe cannot be read: {why}")));
+            }
+        }
+        for digest in recipes {
+            if repository.recipe(&digest)?.is_none() {
+                return Ok(Some(repository.dropped(&digest).reason()));
+            }
+            if !recipe::is_recipe(path) {
+                let (path, version, recipe_id) = (path.clone(), version.number, format::recipe_id(&digest));
+                verified.dropped.push(DroppedVersion { path, version, recipe_id });
+            }
+        }
+        Ok(None)
     }
 
     /// Checks what no version had that was checked before, and the listing.
@@ -421,6 +468,29 @@ impl VersionCheck<'_> {
         collect_runs(repository, &rest.record.root, &mut |run| self.checked.mark(run))?;
         Ok(self.snapshots.why_unreadable(repository, path))
     }
+}
+
+/// Returns the version with what is kept of it alone, and the digests of the recipes that make the rest.
+fn without_dropped(repository: &Repository, version: &Version) -> Result<(Version, Vec<[u8; 32]>)> {
+    let (mut kept, mut recipes) = (Vec::new(), Vec::new());
+    if !recipe::exist(repository)? {
+        return Ok((version.clone(), recipes));
+    }
+    let walked = entries_in(repository, &version.record.root, 0..u64::MAX, &mut |_, entry| {
+        match entry.kind {
+            EntryKind::Dropped { recipe, .. } if recipes.contains(&recipe) => {}
+            EntryKind::Dropped { recipe, .. } => recipes.push(recipe),
+            _ => kept.push(entry),
+        }
+        Ok(())
+    });
+    // Of one that cannot be walked the check says why.
+    if walked.is_err() || recipes.is_empty() {
+        return Ok((version.clone(), Vec::new()));
+    }
+    let page = Page { level: 0, entries: kept };
+    let (root, size) = (Root::Inline(page.encode()), page.length());
+    Ok((Version { record: VersionRecord { root, size, content: None }, ..version.clone() }, recipes))
 }
 
 /// None of a name that was removed since it was listed.

@@ -24,6 +24,8 @@ mod lying_stores;
 mod packing;
 #[path = "repository/rebuilding.rs"]
 mod rebuilding;
+#[path = "repository/recipes.rs"]
+mod recipes;
 #[path = "repository/repacking.rs"]
 mod repacking;
 #[path = "repository/sessions.rs"]

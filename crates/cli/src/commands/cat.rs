@@ -12,6 +12,8 @@ use crate::get::{Range, print};
 use crate::location::Location;
 use crate::opening::open_store;
 use crate::output::Output;
+use crate::recipes::ReadArguments;
+use crate::signals::Interruption;
 use crate::tree_view::ViewArguments;
 
 /// Print files, one after the other
@@ -23,6 +25,8 @@ pub struct Arguments {
     locations: Vec<OsString>,
     #[command(flatten)]
     view: ViewArguments,
+    #[command(flatten)]
+    dropped: ReadArguments,
 }
 
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
@@ -30,9 +34,17 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
         misuse!("cat prints the files themselves; --json has no meaning here");
     }
     let locations = Location::parse_all(&arguments.locations)?;
+    // Before the store's threads, which must not get the signals.
+    let interruption = match arguments.dropped.is_asked_for() {
+        true => Interruption::watch().context("starting the thread that waits for signals")?,
+        false => Interruption::default(),
+    };
     let repository = open_store(&locations[0].store, Access::Read)?;
     let done = locations.iter().try_for_each(|location| {
-        let entry = arguments.view.open(&repository, &location.path)?.expect(location)?;
+        let view = arguments.view.open(&repository, &location.path)?;
+        let entry = view.expect(location)?;
+        let one = std::iter::once((&location.path, &entry)).filter(|(_, entry)| entry.head.is_some());
+        let _computed = arguments.dropped.compute((&repository, &view), one, &interruption, output)?;
         print_one(&repository, location, &entry, output)
     });
     repository.close()?;

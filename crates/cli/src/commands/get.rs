@@ -24,6 +24,7 @@ use crate::name_patterns::NamePattern;
 use crate::opening::open_store;
 use crate::output::Output;
 use crate::rate_limits::RateLimits;
+use crate::recipes::ReadArguments;
 use crate::shown;
 use crate::signals::Interruption;
 use crate::tree_view::TreeView;
@@ -86,6 +87,8 @@ pub struct Arguments {
     #[arg(long)]
     sync: bool,
     #[command(flatten)]
+    dropped: ReadArguments,
+    #[command(flatten)]
     rates: RateLimits,
 }
 
@@ -106,13 +109,16 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     // Reading what is unfinished makes pages of a manifest for it.
     let access = if arguments.unfinished { Access::Write } else { Access::Read };
     // Before the store's threads, which must not get the signals either.
-    let interruption = match to == "-" {
+    let interruption = match to == "-" && !arguments.dropped.is_asked_for() {
         true => Interruption::default(),
         false => Interruption::watch().context("starting the thread that waits for signals")?,
     };
     let repository = open_store(&locations[0].store, access)?;
     let view = TreeView::of_snapshot(&repository, arguments.snapshot.as_deref(), &locations[0].path, arguments.at)?;
     let entries = entries(&view, &repository, &locations, &arguments, output)?;
+    let named = locations.iter().map(|location| &location.path).zip(&entries);
+    let named = named.filter(|_| !arguments.dry_run);
+    let _computed = arguments.dropped.compute((&repository, &view), named, &interruption, output)?;
     let done = if to == "-" {
         print_all(&repository, &locations, &entries, &arguments, output)
     } else {

@@ -95,6 +95,7 @@ fn add_statistics(fields: &mut Map<String, Value>, statistics: &FileStatistics) 
     fields.insert("stored_bytes".into(), statistics.stored_bytes.into());
     fields.insert("zero_bytes".into(), statistics.zero_bytes.into());
     fields.insert("hole_bytes".into(), statistics.hole_bytes.into());
+    fields.insert("dropped_bytes".into(), statistics.dropped_bytes.into());
     fields.insert("codecs".into(), json!(statistics.codecs));
     let size = fields["size"].as_u64().unwrap_or(0);
     fields.insert("deduplication_ratio".into(), shown::ratio(size, statistics.unique_bytes).into());
@@ -148,8 +149,12 @@ fn statistics_lines(size: u64, statistics: &FileStatistics) -> Vec<String> {
         statistics.codecs.iter().map(|(codec, bytes)| format!("{codec} {}", shown::size(*bytes))).collect();
     let deduplication = shown::ratio(size, statistics.unique_bytes);
     let compression = shown::ratio(statistics.unique_bytes, statistics.stored_bytes);
+    let dropped = match statistics.dropped_bytes {
+        0 => String::new(),
+        bytes => format!("; {bytes} dropped: `thalweg recompute` makes them again"),
+    };
     vec![
-        format!("     size  {size} ({})", shown::size(size)),
+        format!("     size  {size} ({}){dropped}", shown::size(size)),
         format!(" segments  {}, {} of them unique", statistics.segments, statistics.unique_segments),
         format!("    zeros  {} written, {} in holes", statistics.zero_bytes, statistics.hole_bytes),
         format!("   unique  {} ({deduplication} : 1)", statistics.unique_bytes),

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use repository::{Access, Damage, RebuildReport, Repository, VerifyReport, rebuild_catalog, verify};
+use repository::{Access, Damage, DroppedVersion, RebuildReport, Repository, VerifyReport, rebuild_catalog, verify};
 use serde_json::{Map, Value, json};
 
 use crate::damages;
@@ -47,6 +47,11 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     };
     let lost = rebuilt.iter().flat_map(|rebuilt| &rebuilt.damages).filter(|damage| !verified.damages.contains(damage));
     let found: Vec<&Damage> = lost.chain(&verified.damages).collect();
+    let dropped = |version: &DroppedVersion| {
+        let (path, number) = (shown::path(&version.path), version.version);
+        format!("{path} version {number}: dropped; recipe {} makes it again", version.recipe_id)
+    };
+    output.notes(&verified.dropped, dropped, |count| shown::count(count as u64, "dropped version"));
     damages::note(&found, output);
     output.document(&Value::Object(fields(&verified, rebuilt.as_ref())))?;
     lines(&verified, rebuilt.as_ref()).into_iter().try_for_each(|line| output.summary(line))?;
@@ -104,6 +109,13 @@ fn fields(verified: &VerifyReport, rebuilt: Option<&RebuildReport>) -> Map<Strin
     fields.insert("stored_bytes".into(), verified.stored_bytes.into());
     fields.insert("versions".into(), verified.versions.into());
     fields.insert("data_bytes".into(), verified.data_bytes.into());
+    let dropped = |version: &DroppedVersion| {
+        let mut fields = shown::path_fields(version.path.as_bytes());
+        fields.insert("version".into(), version.version.into());
+        fields.insert("recipe".into(), version.recipe_id.clone().into());
+        Value::Object(fields)
+    };
+    fields.insert("dropped".into(), verified.dropped.iter().map(dropped).collect());
     fields.insert("damages".into(), verified.damages.iter().map(damages::fields).collect());
     if let Some(RebuildReport { containers, transactions, damages }) = rebuilt {
         let damages: Vec<_> = damages.iter().map(damages::fields).collect();

@@ -55,7 +55,7 @@ impl Connection {
             return Err(Failure::new(FailureKind::Refused, why));
         }
         if is_reserved(&path) {
-            let why = format!("{path}: the store keeps this directory for its snapshots");
+            let why = format!("{path}: the store keeps this directory for its own files");
             return Err(Failure::new(FailureKind::Refused, why));
         }
         let (catalog, names) = (self.node.catalog()?, self.node.repository.catalog());

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-const MAY_USE: [(&str, &[&str]); 19] = [
+const MAY_USE: [(&str, &[&str]); 20] = [
     ("random", &[]),
     ("format", &[]),
     ("policy", &[]),
@@ -13,6 +13,7 @@ const MAY_USE: [(&str, &[&str]); 19] = [
     ("store", &["format", "random"]),
     ("catalog", &["format"]),
     ("repository", &["format", "policy", "segment", "store", "catalog"]),
+    ("recipe", &["format", "store", "catalog", "repository"]),
     ("transfer", &["format", "policy", "store", "catalog"]),
     ("address", &["format", "catalog", "repository", "transfer"]),
     ("monitoring", &[]),
@@ -30,6 +31,7 @@ const MAY_USE: [(&str, &[&str]); 19] = [
             "store",
             "catalog",
             "repository",
+            "recipe",
             "transfer",
             "address",
             "gate",
@@ -39,7 +41,21 @@ const MAY_USE: [(&str, &[&str]); 19] = [
             "simulator",
         ],
     ),
-    ("python", &["format", "policy", "segment", "store", "catalog", "repository", "transfer", "address", "diffusion"]),
+    (
+        "python",
+        &[
+            "format",
+            "policy",
+            "segment",
+            "store",
+            "catalog",
+            "repository",
+            "recipe",
+            "transfer",
+            "address",
+            "diffusion",
+        ],
+    ),
     ("abi", &["format", "policy", "segment", "transfer"]),
 ];
 

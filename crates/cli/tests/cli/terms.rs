@@ -8,22 +8,23 @@ const CRATES: [&str; 5] = ["format", "store", "catalog", "repository", "transfer
 
 /// Words that an engineer of file systems, databases or networks knows, in the sense known there.
 const FIELD: &str = "\
-    access acknowledge action adaptive address ahead answer ask attempt attempts attributes back background batch \
+    access acknowledge action adaptive address ahead answer ask attempt attempts attribute attributes back background batch \
     behaviour bitmap blocks bound budget buffer buffers builder built bulk bytes cached challenge change charge checked \
-    choice chunker claims client clock closing code codec collect commit committed comparison completion compression confirmed \
-    connection connections containers content context counters counting credentials cursor damage decoded dedup detach \
-    difference digest directory disconnect done durable element encoding ends engines entries entry error event extents failed failure \
-    fault faulty fetch field figures file files filter flight float forwarder frame frames from guard handle handler handshake \
-    header heartbeats held hello holders id identity idle in incoming index io issued join key kind known lease leaves \
-    limits link list live liveness local lock lost lru manifests map memory merge mode name names near new next nonce \
-    numbers off offers one open opened operation options order origin others outgoing overwritten pace packed packer \
-    pair parts path payload pending permissions pin plain plan pointer pool pooled process published purpose queue \
-    queued random range ranges reach read readable reader rebuild receive received record reduction referable refusal \
-    rejection remote removals repack repair replier report repository request resolution resolve resolved result role root \
-    rounding rounds runs sample scan scope scopes sealed secret secrets segments send sender sent server service set settings shared \
-    shot skipped slice slots snapshot socket source sources spot sqlite start started state statistics status step \
-    store stored streams stretch subject target thread threads time timeouts times tls to transaction tree type unfinished \
-    unreadable unsynced up update upstream verify view waker whole window work world write writer written";
+    choice chunker claims client clock closing code codec collect commit committed comparison completion compression compute \
+    confirmed connection connections containers content context counters counting credentials cursor damage decoded dedup \
+    detach difference digest directory disconnect done drop dropped durable element encoding ends engines entries entry \
+    error event extents failed failure fault faulty fetch field figures file files filter flight float forwarder frame \
+    frames from guard handle handler handshake header heartbeats held hello holders id identity idle in incoming index input \
+    io issued join key kind known lease leaves limits link list live liveness local lock lost lru manifests map memory merge \
+    mode name names near needs new next nonce numbers off offers one open opened operation options order origin others \
+    outgoing output overwritten pace packed packer pair parts path payload pending permissions pin plain plan pointer pool \
+    pooled process program published purpose queue queued random range ranges reach read readable reader rebuild receive \
+    received record recorded reduction referable refusal rejection remote removals repack repair replier report repository \
+    request resolution resolve resolved restored result role root rounding rounds runs sample scan scope scopes sealed \
+    secret secrets segments send sender sent server service set settings shared shot skipped slice slots snapshot socket \
+    source sources spot sqlite start started state statistics status step store stored streams stretch subject target thread \
+    threads time timeouts times tls to tolerance transaction tree type unfinished unreadable unsynced up update upstream \
+    verify view waker whole window work world write writer written";
 
 #[test]
 fn every_word_of_a_public_type_is_the_fields_or_is_defined() {

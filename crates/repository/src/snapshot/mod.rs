@@ -77,7 +77,7 @@ impl SnapshotOrigin {
 }
 
 /// Returns whether the path is in the directory that stores keep for their snapshots.
-pub fn is_reserved(path: &StorePath) -> bool {
+pub(crate) fn is_own(path: &StorePath) -> bool {
     path.is_within(&directory())
 }
 
@@ -243,7 +243,7 @@ impl Repository {
 /// Returns the names that these changes take from a place, in the order of the paths.
 fn removed_names(changes: &[Change]) -> Vec<StorePath> {
     let names = changes.iter().filter(|change| matches!(change, Change::Remove { .. } | Change::Rename { .. }));
-    let mut names: Vec<StorePath> = names.map(Change::path).filter(|path| !is_reserved(path)).cloned().collect();
+    let mut names: Vec<StorePath> = names.map(Change::path).filter(|path| !is_own(path)).cloned().collect();
     names.sort();
     names
 }

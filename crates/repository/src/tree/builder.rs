@@ -207,7 +207,7 @@ impl<'a> Builder<'a> {
         match entry.kind {
             EntryKind::Data { run, .. } => self.references.insert(run.container),
             EntryKind::Page { address, .. } => self.references.insert(address.container),
-            EntryKind::Zero | EntryKind::Hole => false,
+            EntryKind::Zero | EntryKind::Hole | EntryKind::Dropped { .. } => false,
         };
     }
 
@@ -256,7 +256,7 @@ impl<'a> Builder<'a> {
 fn ends_a_page(entry: &Entry) -> bool {
     match entry.kind {
         EntryKind::Data { digest, .. } | EntryKind::Page { digest, .. } => digest[31] == 0,
-        EntryKind::Zero | EntryKind::Hole => false,
+        EntryKind::Zero | EntryKind::Hole | EntryKind::Dropped { .. } => false,
     }
 }
 

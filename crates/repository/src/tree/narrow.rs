@@ -17,6 +17,7 @@ pub(crate) fn narrow(repository: &Repository, entry: Entry, from: u64, length: u
             narrow_run(run, &segments, skip as u64 + from, length).ok_or_else(|| too_long(run))?
         }
         EntryKind::Page { .. } => unreachable!("only content entries are narrowed"),
+        EntryKind::Dropped { recipe, .. } => return Err(repository.dropped(&recipe)),
         fill => fill,
     };
     Ok(Entry { length, kind })

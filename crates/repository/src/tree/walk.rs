@@ -61,7 +61,7 @@ fn possible(page: Page) -> Result<Page> {
     let is_possible = |entry: &Entry| match &entry.kind {
         EntryKind::Data { run, .. } => run.is_possible(),
         EntryKind::Page { address, .. } => address.is_possible(),
-        EntryKind::Zero | EntryKind::Hole => true,
+        EntryKind::Zero | EntryKind::Hole | EntryKind::Dropped { .. } => true,
     };
     if !page.entries.iter().all(is_possible) {
         let why = "it names segments that cannot have these numbers".into();
@@ -164,7 +164,7 @@ fn runs_of(repository: &Repository, page: &Page, visit: &mut dyn FnMut(Run)) -> 
                 visit(Run::single(*address));
                 runs_of(repository, &child, visit)?;
             }
-            EntryKind::Zero | EntryKind::Hole => {}
+            EntryKind::Zero | EntryKind::Hole | EntryKind::Dropped { .. } => {}
         }
     }
     Ok(())
@@ -209,7 +209,7 @@ fn new_runs_of(
                 new_runs_of(repository, &child, walked, visit)?;
                 walked.insert((*address, *digest));
             }
-            EntryKind::Page { .. } | EntryKind::Zero | EntryKind::Hole => {}
+            EntryKind::Page { .. } | EntryKind::Zero | EntryKind::Hole | EntryKind::Dropped { .. } => {}
         }
     }
     Ok(())

@@ -93,7 +93,9 @@ impl Sender<'_> {
                 let segments = self.stores.near.checked_entries(*run, digest)?;
                 self.segments(*run, &segments, *skip, entry.length)
             }
-            EntryKind::Data { .. } | EntryKind::Zero | EntryKind::Hole => self.add(Part::Content(*entry)),
+            EntryKind::Data { .. } | EntryKind::Zero | EntryKind::Hole | EntryKind::Dropped { .. } => {
+                self.add(Part::Content(*entry))
+            }
         })
     }
 

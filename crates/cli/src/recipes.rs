@@ -1,0 +1,200 @@
+//! What the verbs about recipes share: files as their command lines name them, and how commands run.
+
+use std::collections::HashSet;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use catalog::FileEntry;
+use format::{FileKind, StorePath};
+use recipe::{ComputeOptions, Computed, FilePlace, RunOptions};
+use repository::{DroppedContent, Recipe, Repository};
+use store::ClaimOwner;
+
+use crate::commands::list;
+use crate::error_code::fail;
+use crate::failure::{Interrupted, misuse};
+use crate::location::Location;
+use crate::output::Output;
+use crate::shown;
+use crate::signals::Interruption;
+use crate::tree_view::TreeView;
+
+/// How commands of recipes run.
+#[derive(clap::Args, Clone)]
+pub struct RunArguments {
+    /// End a command that takes longer (seconds)
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+    /// Where commands have their directories (default: $TMPDIR)
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+    /// Let commands write outside of their directories, where the kernel could refuse it
+    #[arg(long)]
+    may_write_elsewhere: bool,
+}
+
+impl RunArguments {
+    pub fn timeout(&self) -> Option<Duration> {
+        self.timeout
+    }
+
+    pub fn options(&self, output: &Output) -> RunOptions {
+        let &RunArguments { ref scratch, may_write_elsewhere, .. } = self;
+        RunOptions { scratch: scratch.clone(), may_write_elsewhere, prints_to_stderr: output.is_json() }
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| *seconds > 0.0);
+    let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    duration.ok_or_else(|| format!("{text:?} is no number of seconds above 0"))
+}
+
+/// Reads `STORE::PATH`, or `NAME=STORE::PATH` where the command is to find or leave it elsewhere than at PATH.
+pub fn place(written: &OsStr) -> anyhow::Result<(Location, FilePlace)> {
+    let bytes = written.as_bytes();
+    let name = match (bytes.iter().position(|byte| *byte == b'='), bytes.windows(2).position(|two| two == b"::")) {
+        (Some(at), Some(separator)) if at < separator => Some(&bytes[..at]),
+        _ => None,
+    };
+    let rest = name.map_or(bytes, |name| &bytes[name.len() + 1..]);
+    let location = Location::parse(OsStr::from_bytes(rest))?;
+    let mut place = FilePlace::from(location.path.clone());
+    if let Some(name) = name {
+        place.name = name.strip_suffix(b"/").unwrap_or(name).to_vec();
+    }
+    if place.name.is_empty() {
+        misuse!("{location}: the whole store cannot be a command's file; name what lies in it, or a NAME=STORE::PATH");
+    }
+    Ok((location, place))
+}
+
+/// Reads several places, which must all be of one store.
+pub fn places(written: &[OsString], first: Option<&Location>) -> anyhow::Result<Vec<(Location, FilePlace)>> {
+    let places: Vec<_> = written.iter().map(|written| place(written)).collect::<anyhow::Result<_>>()?;
+    let first = first.or(places.first().map(|(location, _)| location));
+    if let (Some(first), Some((other, _))) =
+        (first, places.iter().find(|(other, _)| first.is_some_and(|first| other.store != first.store)))
+    {
+        misuse!("{} and {} are two stores; a recipe has its inputs and outputs in one", first.store, other.store);
+    }
+    Ok(places)
+}
+
+/// Returns the regular files at these places, and below those that are directories.
+pub fn regular_files(repository: &Repository, locations: &[Location]) -> anyhow::Result<Vec<(StorePath, FileEntry)>> {
+    let mut files = Vec::new();
+    for location in locations {
+        let entry = repository.catalog().entry(&location.path)?;
+        let Some(entry) = entry else { fail!(NoSuchPath: "{location}: no such file or directory in the store") };
+        match entry.attributes.kind {
+            FileKind::Directory => list(repository.catalog(), &location.path, true, |listed| {
+                files.extend(listed.into_iter().filter(|(_, entry)| entry.head.is_some()));
+                Ok(())
+            })?,
+            _ => files.push((location.path.clone(), entry)),
+        }
+    }
+    Ok(files)
+}
+
+/// For verbs that read files.
+#[derive(clap::Args)]
+pub struct ReadArguments {
+    /// Where data was dropped, run the recipes that make it again, as you, and read what they make; the store stays as it is
+    #[arg(long)]
+    recompute: bool,
+}
+
+impl ReadArguments {
+    pub fn is_asked_for(&self) -> bool {
+        self.recompute
+    }
+
+    /// Makes again what was dropped of these files, and of those below directories, if that is asked for. What was made is
+    /// there as long as the returned value.
+    pub fn compute<'a>(
+        &self,
+        (repository, view): (&Repository, &TreeView),
+        entries: impl Iterator<Item = (&'a StorePath, &'a FileEntry)>,
+        interruption: &Interruption,
+        output: &Output,
+    ) -> anyhow::Result<Option<Computed>> {
+        let mut contents = HashSet::new();
+        for (path, entry) in entries.filter(|_| self.recompute) {
+            contents.extend(dropped_content(entry));
+            if entry.attributes.kind == FileKind::Directory {
+                view.list(path, true, |listed| {
+                    contents.extend(listed.iter().filter_map(|(_, entry)| dropped_content(entry)));
+                    Ok(())
+                })?;
+            }
+        }
+        if contents.is_empty() {
+            return Ok(None);
+        }
+        let contents: Vec<DroppedContent> = contents.into_iter().collect();
+        let plan = repository.plan_compute(&contents)?;
+        let directory = std::env::current_dir().context("this directory")?;
+        let run = RunOptions { prints_to_stderr: true, ..RunOptions::default() };
+        let options = ComputeOptions { directory, jobs: 1, timeout: None, run };
+        interruption.heed(true);
+        let computed =
+            recipe::compute(repository, &plan, &options, &|line| output.note(line), &|| interruption.has_come());
+        interruption.heed(false);
+        let computed = computed.map_err(|error| failed(error, interruption))?;
+        for (content, file) in contents.into_iter().zip(&computed.files) {
+            repository.provide(content, file.path.clone());
+        }
+        Ok(Some(computed))
+    }
+}
+
+/// Returns what makes a file again, if its data was dropped.
+pub fn dropped_content(entry: &FileEntry) -> Option<DroppedContent> {
+    entry.head.as_ref().and_then(|head| DroppedContent::of(&head.record))
+}
+
+/// Gives each writer of a process its own number.
+pub fn claim_owners() -> impl Fn() -> ClaimOwner {
+    let next = AtomicU64::new(1);
+    move || ClaimOwner(next.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Describes who recorded a recipe.
+pub fn origin(recipe: &Recipe) -> String {
+    let record = &recipe.record;
+    let (host, uid) = (shown::escaped(record.host.as_bytes()), record.uid);
+    format!("recorded {} on {host} by user {uid}", shown::file_time(record.recorded))
+}
+
+/// Returns a command line for people.
+pub fn command_line(recipe: &Recipe) -> String {
+    let words: Vec<String> = recipe.record.arguments.iter().map(|word| shown::escaped(word)).collect();
+    words.join(" ")
+}
+
+/// Turns the errors of running commands into those of a verb.
+pub fn failed(error: recipe::Error, interruption: &Interruption) -> anyhow::Error {
+    match (&error, interruption.signal()) {
+        (recipe::Error::Stopped, Some(signal)) => {
+            Interrupted { signal, message: "interrupted: the command was ended, and the store is as before".into() }
+                .into()
+        }
+        _ => error.into(),
+    }
+}
+
+/// Returns a time that commands take, for people.
+pub fn shown_duration(duration_ns: u64) -> String {
+    let seconds = duration_ns as f64 / 1e9;
+    match seconds {
+        seconds if seconds < 120.0 => format!("{seconds:.2} s"),
+        seconds if seconds < 7200.0 => format!("{:.1} min", seconds / 60.0),
+        seconds => format!("{:.1} h", seconds / 3600.0),
+    }
+}

@@ -1,0 +1,95 @@
+//! Contents on their way between a store and a command's directory.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use format::VersionRecord;
+use repository::{Draft, FileWriter, Piece, Repository};
+use store::ClaimOwner;
+
+use crate::working_directory::make_above;
+use crate::{Error, Result};
+
+/// Read and digested at a time (bytes).
+const READ_BYTES: usize = 1 << 20;
+
+/// Part of a version.
+pub struct Stretch<'a> {
+    pub version: &'a VersionRecord,
+    pub start: u64,
+    pub bytes: u64,
+}
+
+/// Writes a stretch to a new file; returns its digest.
+pub fn write_out(repository: &Repository, stretch: &Stretch, path: &Path) -> Result<[u8; 32]> {
+    make_above(path)?;
+    let mut file = File::create_new(path).map_err(|error| Error::io(path, error))?;
+    let (mut hasher, mut failure) = (blake3::Hasher::new(), None);
+    let range = stretch.start..stretch.start + stretch.bytes;
+    let read = repository.version_reader(stretch.version).pieces(range, |piece| {
+        write_piece(&mut file, &mut hasher, piece).map_err(|error| {
+            let reason = error.to_string();
+            failure = Some(error);
+            repository::Error::Failed(reason)
+        })
+    });
+    if let Some(error) = failure {
+        return Err(Error::io(path, error));
+    }
+    read?;
+    file.set_len(stretch.bytes).map_err(|error| Error::io(path, error))?;
+    Ok(*hasher.finalize().as_bytes())
+}
+
+fn write_piece(file: &mut File, hasher: &mut blake3::Hasher, piece: Piece) -> std::io::Result<()> {
+    match piece {
+        Piece::Data(bytes) => {
+            hasher.update(bytes);
+            file.write_all(bytes)
+        }
+        Piece::Zeros(mut left) | Piece::Hole(mut left) => {
+            file.seek(SeekFrom::Current(left as i64))?;
+            let zeros = [0; 64 << 10];
+            while left > 0 {
+                let count = left.min(zeros.len() as u64);
+                hasher.update(&zeros[..count as usize]);
+                left -= count;
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Returns digest and length of a file.
+pub fn digest(path: &Path) -> Result<([u8; 32], u64)> {
+    let mut hasher = blake3::Hasher::new();
+    let mut bytes = 0;
+    read_through(path, |part| {
+        bytes += part.len() as u64;
+        hasher.update(part);
+        Ok(())
+    })?;
+    Ok((*hasher.finalize().as_bytes(), bytes))
+}
+
+/// Stores a file's content, without a name.
+pub fn store(repository: &Arc<Repository>, claim_owner: ClaimOwner, path: &Path) -> Result<Draft> {
+    let mut writer = FileWriter::new(repository.clone(), claim_owner);
+    read_through(path, |part| Ok(writer.write(part)?))?;
+    Ok(writer.finish()?)
+}
+
+/// Hands over a file's content from its beginning on.
+pub fn read_through(path: &Path, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
+    let failed = |error| Error::io(path, error);
+    let mut file = File::open(path).map_err(failed)?;
+    let mut buffer = vec![0; READ_BYTES];
+    loop {
+        match file.read(&mut buffer).map_err(failed)? {
+            0 => return Ok(()),
+            count => take(&buffer[..count])?,
+        }
+    }
+}

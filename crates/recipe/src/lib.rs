@@ -1,0 +1,26 @@
+//! Recipes as commands: [`record`] runs one and keeps what it needs to be run again; [`compute`] runs those that make dropped
+//! data again, and checks what they make. What stores keep of recipes is in `repository/recipe`.
+//!
+//! A command runs in a fresh directory, where its inputs stand and its outputs are to be, with the environment that is kept
+//! and no other, so that what is not kept is not used either.
+
+mod check;
+mod compute;
+mod confinement;
+mod environment;
+mod error;
+mod files;
+mod process;
+mod programs;
+mod record;
+mod schedule;
+mod scratch;
+mod statistics;
+mod working_directory;
+
+pub use check::Agreement;
+pub use compute::{ComputeOptions, Computed, ComputedFile, compute, restore};
+pub use error::{Error, Result};
+pub use process::RunOptions;
+pub use programs::obstacle;
+pub use record::{FilePlace, RecordRequest, Recorded, ToleranceRequest, record};

@@ -1,0 +1,343 @@
+//! Running a command that leaves its outputs in a store, and a recipe with them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use format::{
+    Attributes, ErrorCode, FileId, FileKind, FileTime, FileTimes, FloatType, RecipeInput, RecipeOutput, RecipeRecord,
+    RecipeTolerance, StorePath, VersionRecord,
+};
+use repository::{CommitEntry, RecipeDraft, Repository, WriteMode};
+use store::ClaimOwner;
+
+use crate::process::{Run, RunOptions};
+use crate::programs::{ProgramSearch, Programs};
+use crate::scratch::Scratch;
+use crate::working_directory::{Names, make_above, make_directory, place};
+use crate::{Error, Result, check, environment, files};
+
+/// A file or directory of the store, and where the command finds or leaves it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilePlace {
+    /// From the command's working directory on.
+    pub name: Vec<u8>,
+    pub path: StorePath,
+}
+
+/// How far outputs may differ when they are made again.
+#[derive(Clone, Debug)]
+pub struct ToleranceRequest {
+    /// Of the output with this name or path; of all without.
+    pub output: Option<Vec<u8>>,
+    pub relative: f64,
+    pub element: FloatType,
+}
+
+/// A command to record.
+pub struct RecordRequest {
+    pub arguments: Vec<Vec<u8>>,
+    pub outputs: Vec<FilePlace>,
+    pub inputs: Vec<FilePlace>,
+    pub inputs_not_kept: Vec<String>,
+    /// The caller's directory, in which programs are looked for.
+    pub directory: PathBuf,
+    /// Variables to keep besides those that are always kept, with a value or with theirs.
+    pub environment: Vec<(OsString, Option<OsString>)>,
+    pub programs: Vec<PathBuf>,
+    pub kept_program_bytes: u64,
+    pub tolerances: Vec<ToleranceRequest>,
+    pub ignores_others: bool,
+    pub timeout: Option<Duration>,
+    pub options: RunOptions,
+}
+
+/// A command that was run, and whose recipe the store has.
+pub struct Recorded {
+    pub id: String,
+    /// Each with its length (bytes).
+    pub outputs: Vec<(StorePath, u64)>,
+    pub duration: Duration,
+    /// Program files that are not kept.
+    pub programs_not_kept: Vec<Vec<u8>>,
+}
+
+/// An input, and the version that it is.
+struct Input {
+    record: RecipeInput,
+    version: VersionRecord,
+}
+
+/// Runs the command, and commits its outputs with the recipe: all or nothing. `claim_owners` gives each writer its own.
+pub fn record(
+    repository: &Arc<Repository>,
+    request: &RecordRequest,
+    claim_owners: &dyn Fn() -> ClaimOwner,
+    must_stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Recorded> {
+    request.check()?;
+    // What is read stays there until the recipe keeps it.
+    let _pin = repository.lease().hold();
+    let mut inputs = request.find_inputs(repository)?;
+    let kept = environment::kept(std::env::vars_os(), &request.environment);
+    let programs = request.find_programs(&kept, &inputs)?;
+    let scratch = Scratch::new(request.options.scratch.as_deref())?;
+    let (work, temporary) = (scratch.directory("work")?, scratch.directory("tmp")?);
+    inputs.iter_mut().try_for_each(|input| place_input(repository, input, &work))?;
+    programs.files.iter().try_for_each(|program| place_program(&program.record.name, &program.source, &work))?;
+    let directories = request.output_directories();
+    directories.iter().try_for_each(|directory| make_directory(&place(&work, directory)))?;
+    let before = Names::below(&work)?;
+    let run = Run {
+        arguments: &programs.arguments,
+        environment: &kept,
+        working_directory: &work,
+        temporary: &temporary,
+        timeout: request.timeout,
+        options: &request.options,
+    };
+    let duration = run.run(must_stop)?;
+    let outputs = request.find_outputs(&before, &Names::below(&work)?)?;
+    let (entries, outputs) = request.store_outputs(repository, &outputs, &work, claim_owners)?;
+    if must_stop() {
+        return Err(Error::Stopped);
+    }
+    let record = request.describe(&programs, kept, &inputs, outputs, duration);
+    let sizes = record.outputs.iter().map(|output| (output.path.clone(), output.bytes)).collect();
+    let contents = programs.kept_contents(&work)?;
+    let versions = inputs.into_iter().map(|input| input.version).collect();
+    let draft = RecipeDraft { record, programs: contents, inputs: versions };
+    let recorded = repository.record_recipe(claim_owners(), &draft, &entries)?;
+    let programs_not_kept = programs.files.iter().filter(|program| !program.record.is_kept);
+    let programs_not_kept = programs_not_kept.map(|program| program.record.name.clone()).collect();
+    Ok(Recorded { id: recorded.id, outputs: sizes, duration, programs_not_kept })
+}
+
+impl RecordRequest {
+    fn check(&self) -> Result<()> {
+        if self.arguments.is_empty() || self.outputs.is_empty() {
+            return Err(Error::refused(ErrorCode::Usage, "a recipe needs a command and at least one output"));
+        }
+        let mut seen = BTreeMap::<&[u8], ()>::new();
+        for place in self.outputs.iter().chain(&self.inputs) {
+            let name = String::from_utf8_lossy(&place.name);
+            let is_inside =
+                StorePath::new(&place.name).is_ok_and(|path| !path.is_root() && path.as_bytes() == place.name);
+            if !is_inside {
+                return Err(Error::refused(
+                    ErrorCode::InvalidName,
+                    format!("{name}: is no name in the command's own directory"),
+                ));
+            }
+            if seen.insert(&place.name, ()).is_some() {
+                return Err(Error::refused(
+                    ErrorCode::SameTarget,
+                    format!("{name}: is named twice; give one of them another name, as in NAME=STORE::PATH"),
+                ));
+            }
+        }
+        let mut paths = BTreeSet::new();
+        match self.outputs.iter().find(|output| !paths.insert(&output.path)) {
+            Some(twice) => Err(Error::refused(ErrorCode::SameTarget, format!("{}: is two outputs", twice.path))),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the directories that the outputs are made in.
+    fn output_directories(&self) -> Vec<Vec<u8>> {
+        let above = |output: &FilePlace| {
+            output.name.iter().rposition(|byte| *byte == b'/').map(|at| output.name[..at].to_vec())
+        };
+        self.outputs.iter().filter_map(above).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    fn find_inputs(&self, repository: &Repository) -> Result<Vec<Input>> {
+        let mut inputs = Vec::new();
+        for place in &self.inputs {
+            let entry = repository.catalog().entry(&place.path)?;
+            let entry = entry.ok_or_else(|| catalog::Error::NotFound { path: place.path.clone() })?;
+            match entry.attributes.kind {
+                FileKind::Directory => self.add_below(repository, place, &mut inputs)?,
+                _ => inputs.push(input(place.clone(), entry)?),
+            }
+        }
+        Ok(inputs)
+    }
+
+    fn add_below(&self, repository: &Repository, directory: &FilePlace, inputs: &mut Vec<Input>) -> Result<()> {
+        repository::list(repository.catalog(), &directory.path, true, |listed| {
+            for (path, entry) in listed {
+                let below = path.below(&directory.path).unwrap_or_default();
+                let name = [&directory.name[..], b"/", below].concat();
+                if entry.attributes.kind != FileKind::Directory {
+                    inputs.push(input(FilePlace { name, path }, entry)?);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn find_programs(&self, kept: &[(Vec<u8>, Vec<u8>)], inputs: &[Input]) -> Result<Programs> {
+        let inputs = inputs.iter().map(|input| input.record.name.clone());
+        let others = inputs.chain(self.outputs.iter().map(|output| output.name.clone())).collect();
+        let path = kept.iter().find(|(name, _)| name == b"PATH").map_or(&b"/usr/bin:/bin"[..], |(_, value)| value);
+        let (directory, more, kept_bytes) = (&self.directory, &self.programs[..], self.kept_program_bytes);
+        ProgramSearch { directory, path, more, others, kept_bytes }.find(&self.arguments)
+    }
+
+    /// Returns the regular files that are outputs; refuses a directory in which anything else has changed.
+    fn find_outputs(&self, before: &Names, after: &Names) -> Result<Vec<FilePlace>> {
+        let mut found = Vec::new();
+        for output in &self.outputs {
+            let name = String::from_utf8_lossy(&output.name);
+            if after.is_regular(&output.name) {
+                found.push(output.clone());
+            } else if after.is_directory(&output.name) {
+                let files = after.regular_below(&output.name);
+                let files: Vec<_> = files.map(|file| below(output, file)).collect::<Result<_>>()?;
+                if files.is_empty() {
+                    return Err(Error::Command(format!("the command left no files in {name}, which is an output")));
+                }
+                found.extend(files);
+            } else {
+                return Err(Error::Command(format!("the command did not make {name}, which is an output")));
+            }
+        }
+        before.check_unchanged(after)?;
+        if !self.ignores_others {
+            after.check_others(before, &found.iter().map(|place| &place.name[..]).collect())?;
+        }
+        Ok(found)
+    }
+
+    fn store_outputs(
+        &self,
+        repository: &Arc<Repository>,
+        outputs: &[FilePlace],
+        work: &Path,
+        claim_owners: &dyn Fn() -> ClaimOwner,
+    ) -> Result<(Vec<CommitEntry>, Vec<RecipeOutput>)> {
+        let (mut entries, mut records) = (Vec::new(), Vec::new());
+        for FilePlace { name, path } in outputs {
+            let file = place(work, name);
+            let draft = files::store(repository, claim_owners(), &file)?;
+            let version = draft.version();
+            let digest = version.content.map_or_else(|| files::digest(&file).map(|(digest, _)| digest), Ok)?;
+            let (name, tolerance) = (name.clone(), self.tolerance(name, path, &file)?);
+            records.push(RecipeOutput { name, path: path.clone(), bytes: version.size, digest, tolerance });
+            let attributes = attributes(&file)?;
+            entries.push(CommitEntry { path: path.clone(), attributes, mode: WriteMode::Replace, draft });
+        }
+        Ok((entries, records))
+    }
+
+    fn tolerance(&self, name: &[u8], path: &StorePath, file: &Path) -> Result<Option<RecipeTolerance>> {
+        let is_meant = |output: &[u8]| output == name || output == path.as_bytes();
+        let of_it = |tolerance: &&ToleranceRequest| tolerance.output.as_deref().is_none_or(is_meant);
+        let Some(found) = self.tolerances.iter().rev().find(of_it) else { return Ok(None) };
+        let ToleranceRequest { relative, element, .. } = *found;
+        Ok(Some(RecipeTolerance { relative, element, statistics: check::count(element, file)? }))
+    }
+
+    fn describe(
+        &self,
+        programs: &Programs,
+        environment: Vec<(Vec<u8>, Vec<u8>)>,
+        inputs: &[Input],
+        outputs: Vec<RecipeOutput>,
+        duration: Duration,
+    ) -> RecipeRecord {
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        RecipeRecord {
+            arguments: programs.arguments.clone(),
+            programs: programs.files.iter().map(|program| program.record.clone()).collect(),
+            environment,
+            inputs: inputs.iter().map(|input| input.record.clone()).collect(),
+            inputs_not_kept: self.inputs_not_kept.clone(),
+            outputs,
+            directories: self.output_directories(),
+            ignores_others: self.ignores_others,
+            duration_ns: duration.as_nanos() as u64,
+            recorded: FileTime { seconds: since_1970.as_secs() as i64, nanoseconds: since_1970.subsec_nanos() },
+            host,
+            uid: rustix::process::geteuid().as_raw(),
+        }
+    }
+}
+
+impl Programs {
+    /// Reads the programs that are kept, from where the command had them.
+    fn kept_contents(&self, work: &Path) -> Result<Vec<Vec<u8>>> {
+        let kept = self.files.iter().filter(|program| program.record.is_kept);
+        let read = |path: PathBuf| fs::read(&path).map_err(|error| Error::io(&path, error));
+        kept.map(|program| read(place(work, &program.record.name))).collect()
+    }
+}
+
+fn input(place: FilePlace, entry: catalog::FileEntry) -> Result<Input> {
+    let FilePlace { name, path } = place;
+    let file = entry.file;
+    let Some(head) = entry.head else {
+        return Err(Error::refused(
+            ErrorCode::WrongKind,
+            format!("{path}: only regular files and directories of them can be inputs"),
+        ));
+    };
+    let (number, bytes) = (head.number, head.record.size);
+    let record = RecipeInput { name, path, file: FileId(file.0), number, bytes, digest: [0; 32] };
+    Ok(Input { record, version: head.record })
+}
+
+/// The digest is known when it has been written.
+fn place_input(repository: &Repository, input: &mut Input, work: &Path) -> Result<()> {
+    let stretch = files::Stretch { version: &input.version, start: 0, bytes: input.version.size };
+    input.record.digest = files::write_out(repository, &stretch, &place(work, &input.record.name))
+        .map_err(|error| of_input(&input.record.path, error))?;
+    Ok(())
+}
+
+fn of_input(path: &StorePath, error: Error) -> Error {
+    match error {
+        Error::Repository(error @ repository::Error::Dropped(_)) => {
+            Error::refused(ErrorCode::DataDropped, format!("{path}: cannot be an input: {error}"))
+        }
+        other => other,
+    }
+}
+
+/// Copies a program of the caller's directory; others are run where they are.
+fn place_program(name: &[u8], source: &Path, work: &Path) -> Result<()> {
+    if name.starts_with(b"/") {
+        return Ok(());
+    }
+    let target = place(work, name);
+    make_above(&target)?;
+    fs::copy(source, &target).map(drop).map_err(|error| Error::io(&target, error))
+}
+
+/// Returns an output below an output directory.
+fn below(directory: &FilePlace, file: &[u8]) -> Result<FilePlace> {
+    let rest = &file[directory.name.len() + 1..];
+    let path = directory.path.join(rest).map_err(repository::Error::from)?;
+    Ok(FilePlace { name: file.to_vec(), path })
+}
+
+fn attributes(file: &Path) -> Result<Attributes> {
+    let found = fs::metadata(file).map_err(|error| Error::io(file, error))?;
+    let modified = FileTime { seconds: found.mtime(), nanoseconds: found.mtime_nsec() as u32 };
+    let times = FileTimes { modified, ..FileTimes::default() };
+    let (uid, gid) = (found.uid(), found.gid());
+    Ok(Attributes { mode: found.mode() & 0o7777, uid, gid, times, ..Attributes::default() })
+}
+
+/// Without another name the command finds a file at its path.
+impl From<StorePath> for FilePlace {
+    fn from(path: StorePath) -> Self {
+        FilePlace { name: path.as_bytes().to_vec(), path }
+    }
+}

@@ -1,0 +1,249 @@
+//! Dropping files that recipes make again: which recipe makes each, and the one transaction that drops them.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use catalog::FileEntry;
+use format::{Change, ErrorCode, FileTime, FileTimes, StorePath, VersionRecord, recipe_id};
+use store::ClaimOwner;
+
+use super::order::{OrderRefusal, in_order};
+use super::{DroppedContent, InputState, Recipe};
+use crate::tree::{Extents, splice};
+use crate::{Error, Repository, Result};
+
+/// A content: its digest and length.
+type Content = ([u8; 32], u64);
+
+/// Files that can be dropped, and how.
+pub struct DropPlan {
+    pub files: Vec<DroppedFile>,
+    recipes: Vec<Recipe>,
+    contents: HashMap<Content, DroppedContent>,
+}
+
+/// A file that is to be dropped.
+pub struct DroppedFile {
+    pub path: StorePath,
+    pub recipe_id: String,
+    pub bytes: u64,
+    /// Snapshots that have the same content, and keep it.
+    pub snapshots: Vec<String>,
+    entry: FileEntry,
+    content: DroppedContent,
+    /// Numbers of the file's versions with this content.
+    versions: Vec<u64>,
+}
+
+/// The recipes of a store, and what was decided so far.
+struct Planner<'a> {
+    recipes: &'a [Recipe],
+    by_digest: HashMap<[u8; 32], &'a Recipe>,
+    makers: HashMap<Content, Vec<(&'a Recipe, u32)>>,
+    contents: HashMap<Content, DroppedContent>,
+    /// Why recipes cannot be run, as far as asked.
+    obstacles: HashMap<[u8; 32], Option<String>>,
+    obstacle: &'a mut dyn FnMut(&Recipe) -> Option<String>,
+}
+
+impl Repository {
+    /// Plans to drop these files. `obstacle` says why a recipe's programs cannot be run here, if they cannot.
+    pub fn plan_drop(
+        &self,
+        paths: &[StorePath],
+        obstacle: &mut dyn FnMut(&Recipe) -> Option<String>,
+    ) -> Result<DropPlan> {
+        let recipes = self.recipes()?.readable;
+        let mut planner = Planner::new(&recipes, obstacle);
+        let (mut files, mut seen) = (Vec::new(), HashSet::new());
+        for path in paths {
+            let entry = self.catalog.entry(path)?.ok_or_else(|| catalog::Error::NotFound { path: path.clone() })?;
+            let (content, size) = self.content_to_drop(path, &entry)?;
+            let made_by = planner.choose((content, size)).map_err(|why| refused(path, why))?;
+            if seen.insert(entry.file) {
+                files.push(self.dropped_file(path, entry, (content, size), made_by)?);
+            }
+        }
+        let contents = planner.contents;
+        let mut plan = DropPlan { files, recipes, contents };
+        self.note_snapshots(&mut plan)?;
+        Ok(plan)
+    }
+
+    /// Returns digest and length of a file that may be dropped.
+    fn content_to_drop(&self, path: &StorePath, entry: &FileEntry) -> Result<Content> {
+        let head = entry.head.as_ref().ok_or_else(|| refused(path, "only regular files can be dropped".into()))?;
+        if DroppedContent::of(&head.record).is_some() {
+            return Err(refused(path, "it is dropped already".into()));
+        }
+        if head.record.size == 0 {
+            return Err(refused(path, "it is empty: dropping it frees nothing".into()));
+        }
+        if self.catalog.path_sessions()?.iter().any(|session| session.path == *path && !session.interrupted) {
+            return Err(refused(path, "a program has it open; drop it when the program has closed it".into()));
+        }
+        let digest = head.record.content.ok_or_else(|| {
+            refused(path, "the store has no digest of it, since it was written in pieces; no recipe made it".into())
+        })?;
+        Ok((digest, head.record.size))
+    }
+
+    fn dropped_file(
+        &self,
+        path: &StorePath,
+        entry: FileEntry,
+        (digest, bytes): Content,
+        content: DroppedContent,
+    ) -> Result<DroppedFile> {
+        let versions = self.catalog.versions(path)?.into_iter();
+        let same = versions.filter(|version| version.record.size == bytes && version.record.content == Some(digest));
+        let versions = same.map(|version| version.number).collect();
+        let (path, recipe_id) = (path.clone(), recipe_id(&content.recipe));
+        Ok(DroppedFile { path, recipe_id, bytes, snapshots: Vec::new(), entry, content, versions })
+    }
+
+    /// Finds the snapshots that keep what is to be dropped.
+    fn note_snapshots(&self, plan: &mut DropPlan) -> Result<()> {
+        for snapshot in self.snapshots()?.readable {
+            let mut held = HashSet::new();
+            let mut entries = snapshot.entries(self)?;
+            while let Some((_, entry)) = entries.next(|_| true)? {
+                let Some(head) = entry.head.filter(|head| DroppedContent::of(&head.record).is_none()) else { continue };
+                held.extend(head.record.content.map(|digest| (digest, head.record.size)));
+            }
+            for file in &mut plan.files {
+                let digest = file.entry.head.as_ref().and_then(|head| head.record.content);
+                if digest.is_some_and(|digest| held.contains(&(digest, file.bytes))) {
+                    file.snapshots.push(snapshot.id.clone());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops the files of a plan; all or none. Refused where one of them has changed since.
+    pub fn drop_files(&self, claim_owner: ClaimOwner, plan: &DropPlan) -> Result<()> {
+        let (mut changes, mut references) = (Vec::new(), BTreeSet::new());
+        plan.files.iter().for_each(|file| changes.extend(file.changes()));
+        for recipe in &plan.recipes {
+            let edits = self.inputs_to_drop(recipe, &plan.contents)?;
+            if edits.iter().next().is_none() {
+                continue;
+            }
+            let (root, size) = (&recipe.version.root, recipe.version.size);
+            let built = splice(self, claim_owner, Some((root, size)), &edits, size)?;
+            references.extend(built.references);
+            self.with_references(&built.root, &mut references)?;
+            let version = VersionRecord { root: built.root, size, content: None };
+            let (path, attributes) = (recipe.path(), recipe.attributes.clone());
+            let base = Some(Some(recipe.version_id()));
+            changes.push(Change::Write { path: path.clone(), attributes, version, base });
+            changes.push(Change::Forget { path, file: recipe.file, versions: vec![recipe.number] });
+        }
+        self.commit(claim_owner, changes, references, Vec::new())?;
+        Ok(())
+    }
+
+    fn inputs_to_drop(&self, recipe: &Recipe, contents: &HashMap<Content, DroppedContent>) -> Result<Extents> {
+        let mut edits = Extents::default();
+        for (input, state) in recipe.record.inputs.iter().zip(&recipe.inputs) {
+            let dropped = contents.get(&(input.digest, input.bytes));
+            if let (InputState::Kept(start), Some(dropped)) = (state, dropped) {
+                edits.lay(self, *start, dropped.entry(input.bytes))?;
+            }
+        }
+        Ok(edits)
+    }
+}
+
+impl DroppedFile {
+    /// The version that names the recipe, and the end of those with the data. Without a time of change, a `put` reads the
+    /// file again.
+    fn changes(&self) -> [Change; 2] {
+        let (path, kept) = (self.path.clone(), self.entry.attributes.clone());
+        let times = FileTimes { changed: FileTime::default(), ..kept.times };
+        let digest = self.entry.head.as_ref().and_then(|head| head.record.content);
+        let version = VersionRecord { root: self.content.root(self.bytes), size: self.bytes, content: digest };
+        let base = Some(self.entry.head_id());
+        let attributes = format::Attributes { times, ..kept };
+        let write = Change::Write { path: path.clone(), attributes, version, base };
+        [write, Change::Forget { path, file: self.entry.file, versions: self.versions.clone() }]
+    }
+}
+
+impl<'a> Planner<'a> {
+    fn new(recipes: &'a [Recipe], obstacle: &'a mut dyn FnMut(&Recipe) -> Option<String>) -> Self {
+        let mut makers = HashMap::<Content, Vec<(&Recipe, u32)>>::new();
+        // The newest first.
+        for recipe in recipes.iter().rev() {
+            for (number, output) in recipe.record.outputs.iter().enumerate() {
+                makers.entry((output.digest, output.bytes)).or_default().push((recipe, number as u32));
+            }
+        }
+        let by_digest = recipes.iter().map(|recipe| (recipe.digest, recipe)).collect();
+        Planner { recipes, by_digest, makers, contents: HashMap::new(), obstacles: HashMap::new(), obstacle }
+    }
+
+    /// Chooses what makes a content again, or says why nothing does.
+    fn choose(&mut self, content: Content) -> std::result::Result<DroppedContent, String> {
+        if let Some(chosen) = self.contents.get(&content) {
+            return Ok(*chosen);
+        }
+        let makers = self.makers.get(&content).cloned().unwrap_or_default();
+        let mut why = match self.recipes.is_empty() {
+            true => "the store has no recipes; `thalweg record` runs a command and leaves one".to_owned(),
+            false => "no recipe made just this version".to_owned(),
+        };
+        for (number, (recipe, output)) in makers.into_iter().enumerate() {
+            let made_by = DroppedContent { recipe: recipe.digest, output };
+            self.contents.insert(content, made_by);
+            match self.is_computable(recipe) {
+                Ok(()) => return Ok(made_by),
+                Err(obstacle) if number == 0 => why = obstacle,
+                Err(_) => {}
+            }
+            self.contents.remove(&content);
+        }
+        Err(why)
+    }
+
+    /// Whether all commands that the recipe needs can be run, one after the other.
+    fn is_computable(&mut self, recipe: &Recipe) -> std::result::Result<(), String> {
+        let ordered = in_order(&[recipe.digest], |digest| self.needs(digest));
+        ordered.map(drop).map_err(|no_order| match no_order {
+            OrderRefusal::Failed(why) => why,
+            OrderRefusal::Cycle(cycle) => cycle_of(&cycle),
+        })
+    }
+
+    fn needs(&mut self, digest: [u8; 32]) -> std::result::Result<Vec<[u8; 32]>, String> {
+        let Some(recipe) = self.by_digest.get(&digest).copied() else {
+            return Err(format!("it needs recipe {}, which the store has no more", recipe_id(&digest)));
+        };
+        if let Some(what) = recipe.record.inputs_not_kept.first() {
+            return Err(format!("recipe {} also needs what is not kept: {what}", recipe.id));
+        }
+        let obstacle = &mut self.obstacle;
+        if let Some(why) = self.obstacles.entry(digest).or_insert_with(|| obstacle(recipe)) {
+            return Err(format!("recipe {}: {why}", recipe.id));
+        }
+        let needed = recipe.record.inputs.iter().zip(&recipe.inputs).filter_map(|(input, state)| match state {
+            InputState::Dropped(dropped) => Some(dropped.recipe),
+            InputState::Kept(_) => self.contents.get(&(input.digest, input.bytes)).map(|dropped| dropped.recipe),
+        });
+        Ok(needed.collect())
+    }
+}
+
+pub(super) fn cycle_of(cycle: &[[u8; 32]]) -> String {
+    match cycle {
+        [only] => format!("recipe {} would need its own output", recipe_id(only)),
+        _ => {
+            let ids: Vec<String> = cycle.iter().map(recipe_id).collect();
+            format!("recipes would need each other: {} and again the first", ids.join(", "))
+        }
+    }
+}
+
+fn refused(path: &StorePath, why: String) -> Error {
+    Error::Refused { code: ErrorCode::NotRecomputable, path: path.to_string(), why }
+}
