@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use catalog::{Join, Names, PathSession};
+use catalog::{FileEntry, Join, Names, PathSession};
 use format::{Change, FileKind, HandleKey, SessionId, StorePath};
-use repository::{LEASE_MS, WriteOrigin, is_reserved, publish};
+use repository::{DroppedContent, LEASE_MS, WriteOrigin, is_reserved, publish};
 use transfer::Replier;
 use transfer::message::{Failure, FailureKind, Reply};
 
@@ -62,6 +62,7 @@ impl Connection {
         let entry = names.entry(&path)?;
         check_kind(&path, entry.as_ref().map(|entry| entry.attributes.kind))?;
         check_parents(names, &path)?;
+        check_data(&path, entry.as_ref())?;
         let size = entry.as_ref().and_then(|entry| entry.head.as_ref()).map_or(0, |head| head.record.size);
         let exists = entry.is_some() || catalog.live_session(&path)?.is_some();
         if !exists && flags & CREATE == 0 {
@@ -252,6 +253,19 @@ fn answers_within(nodes: &[String], timeout: Duration) -> bool {
     }
     drop(answer);
     answers.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok()
+}
+
+/// Refuses a file whose data was dropped: neither could it be read, nor what is written be laid over it.
+fn check_data(path: &StorePath, entry: Option<&FileEntry>) -> Result<(), Failure> {
+    match entry.and_then(|entry| entry.head.as_ref()).and_then(|head| DroppedContent::of(&head.record)) {
+        None => Ok(()),
+        Some(dropped) => {
+            let id = format::recipe_id(&dropped.recipe);
+            let why =
+                format!("{path}: the data was dropped; recipe {id} makes it again: `thalweg recompute STORE::{path}`");
+            Err(Failure::new(FailureKind::Refused, why))
+        }
+    }
 }
 
 fn check_kind(path: &StorePath, kind: Option<FileKind>) -> Result<(), Failure> {

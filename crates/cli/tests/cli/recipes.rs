@@ -7,8 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use format::{HandleKey, StorePath};
 use random::Random;
+use transfer::message::{FailureKind, Reply, Request};
 
+use super::bounds::Client;
+use super::node::Node;
 use super::runner::{Run, Store, command, files_below};
 
 /// A store, a directory that commands are recorded in, and one for scratch directories.
@@ -434,6 +438,30 @@ fn a_rebuilt_catalog_has_recipes_and_dropped_files() {
     assert_eq!(place.state(), before);
     place.done(&["recompute", "@out"]);
     assert!(place.read("out") == whole);
+}
+
+#[test]
+fn through_a_node_recipes_work_and_jobs_do_not_open_what_is_dropped() {
+    let place = Place::new();
+    let node = Node::of(&place.store);
+    let out = format!("thalweg://{}::out", node.address);
+    place.done(&["record", &out, "--", "sh", "-c", "seq 1 9 > out"]);
+    place.done(&["drop", "--recomputable", &out]);
+    let ask = |number| {
+        let (path, nodes) = (StorePath::new(b"out").unwrap(), vec![node.address.clone()]);
+        let key = HandleKey([number; 16]);
+        let open = Request::OpenPath { path, flags: 1 | 2, job: String::new(), nodes, stripe_bytes: 4 << 20, key };
+        Client::greet(&node.address, number.into()).ask(open)
+    };
+    let refused = ask(1);
+    assert!(
+        matches!(&refused, Reply::Failed { failure } if failure.kind == FailureKind::Refused
+            && failure.text.contains("thalweg recompute STORE::out")),
+        "{refused:?}"
+    );
+    place.done(&["recompute", &out]);
+    assert_eq!(place.done(&["cat", &out]).text().lines().count(), 9);
+    assert!(matches!(ask(2), Reply::Opened { .. }));
 }
 
 /// The example of docs/recipes.md, with its output.
