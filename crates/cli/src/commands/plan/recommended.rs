@@ -101,7 +101,7 @@ fn of_codec(report: &SystemReport) -> String {
         "{}: {:.2} raw for each stored byte with deduplication, the most (within 1 %) of all whose phase is at most 2 % longer \
          than the shortest ({:.1} s; {}: {:.1} s; unreduced: {:.1} s)",
         chosen.name(),
-        1.0 / chosen.reduction.stored_share(),
+        1.0 / chosen.kept.stored_share(),
         chosen.phase.seconds,
         shortest.name(),
         shortest.phase.seconds,

@@ -13,11 +13,17 @@ use super::table::Table;
 
 pub use tables::keeping_eur;
 
-/// One codec or mode on the machine, with the recommended way to cut.
+/// How the files of MPI programs are cut, whatever `put` does in the same store.
+const WRITTEN_CUT: Cut = Cut::Fixed(8 << 10);
+
+/// One codec or mode on the machine.
 pub struct Case {
     /// None is deduplication alone.
     pub codec: Option<usize>,
+    /// What programs write, cut as MPI programs' files are.
     pub reduction: Reduction,
+    /// What is put and kept, with the recommended way to cut.
+    pub kept: Reduction,
     pub by_writers: WriteTime,
     /// The best number of deduplication nodes; none where equation (5) holds with no number.
     pub dedup_nodes: Option<DedupNodes>,
@@ -39,11 +45,15 @@ impl SystemReport {
     pub fn of(report: &Report, machine: &Machine) -> Option<Self> {
         let surveyed = &report.surveyed;
         let (cut, found) = choose_cut(surveyed)?;
-        let left_share = 1.0 - saved_share(&found, surveyed.bytes as f64);
+        let written = surveyed.cuts.iter().find(|(cut, _)| *cut == WRITTEN_CUT).map_or(found, |(_, found)| *found);
         let case = |codec, share, encode_mb_per_s| {
-            // With what a store takes besides blocks.
-            let encoded_share = report.stored_bytes(&found, share) / found.unique_bytes;
-            Case::of(codec, Reduction { left_share, encoded_share, encode_mb_per_s }, machine)
+            let reduction = |found: &Distinct| Reduction {
+                left_share: 1.0 - saved_share(found, surveyed.bytes as f64),
+                // With what a store takes besides blocks.
+                encoded_share: report.stored_bytes(found, share) / found.unique_bytes,
+                encode_mb_per_s,
+            };
+            Case::of(codec, [reduction(&written), reduction(&found)], machine)
         };
         let of_codec = |(number, found): (usize, &Option<Compressed>)| {
             let found = found.as_ref()?;
@@ -51,7 +61,7 @@ impl SystemReport {
         };
         let with_codecs = surveyed.of_new.iter().enumerate().filter_map(of_codec);
         let cases: Vec<Case> = [case(None, None, f64::INFINITY)].into_iter().chain(with_codecs).collect();
-        let phases: Vec<(Reduction, Phase)> = cases.iter().map(|case| (case.reduction, case.phase)).collect();
+        let phases: Vec<(Reduction, Phase)> = cases.iter().map(|case| (case.kept, case.phase)).collect();
         let chosen = recommendation::choose_reduction(&phases)?;
         Some(SystemReport { machine: machine.clone(), cut, cases, chosen })
     }
@@ -70,10 +80,11 @@ impl SystemReport {
 }
 
 impl Case {
-    fn of(codec: Option<usize>, reduction: Reduction, machine: &Machine) -> Self {
+    fn of(codec: Option<usize>, [reduction, kept]: [Reduction; 2], machine: &Machine) -> Self {
         Case {
             codec,
             reduction,
+            kept,
             by_writers: write_time::reduced_by_writers(machine, &reduction),
             dedup_nodes: dedup_nodes::best(machine, &reduction),
             fewest_dedup_nodes: dedup_nodes::fewest_at_any_speed(machine, &reduction),

@@ -160,7 +160,7 @@ fn costs(report: &SystemReport) -> Page {
         let points = years.map(|years| (years, factor * keeping(reduction, years))).collect();
         Curve { name: name.to_owned(), colour, points }
     };
-    let of_case = |(case, colour): (&Case, Colour)| curve(case.name(), colour, &case.reduction);
+    let of_case = |(case, colour): (&Case, Colour)| curve(case.name(), colour, &case.kept);
     let colours = [FAINT].into_iter().chain(COLOURS);
     let curves: Vec<Curve> = [curve("unreduced", PLAIN, &Reduction::NONE)]
         .into_iter()
