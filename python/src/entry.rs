@@ -5,6 +5,7 @@ use catalog::{FileEntry, Version};
 use format::{FileKind, Root, StorePath, VersionRecord};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use repository::DroppedContent;
 
 #[pyclass(frozen, module = "thalweg._thalweg")]
 pub struct Entry {
@@ -47,6 +48,12 @@ impl Entry {
     #[getter]
     fn size(&self) -> u64 {
         self.record().map_or(0, |record| record.size)
+    }
+
+    /// Whether its data was dropped: a recipe makes it again.
+    #[getter]
+    fn is_dropped(&self) -> bool {
+        self.record().is_some_and(|record| DroppedContent::of(record).is_some())
     }
 
     #[getter]

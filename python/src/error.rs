@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 
 use catalog::Refusal;
 use format::ErrorCode;
-use pyo3::exceptions::{PyConnectionError, PyOSError, PyValueError};
+use pyo3::exceptions::{PyConnectionError, PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::types::PyAnyMethods;
 use pyo3::{PyErr, Python};
 use transfer::one_line;
@@ -28,6 +28,18 @@ pub fn of_repository(error: repository::Error) -> PyErr {
             coded(PyConnectionError::new_err(text), code)
         }
         _ => numbered(number(&error), error.code(), &error),
+    }
+}
+
+/// What a command did wrong is no fault of the store's: a `RuntimeError`.
+pub fn of_recipe(error: recipe::Error) -> PyErr {
+    let (code, text) = sentence(error.code(), &error);
+    match error {
+        recipe::Error::Repository(error) => of_repository(error),
+        recipe::Error::Refused { code, .. } => numbered(libc::EINVAL, code, &error),
+        recipe::Error::Io { ref source, .. } => numbered(number_of(source), code, &error),
+        recipe::Error::Stopped => coded(PyKeyboardInterrupt::new_err(text), code),
+        recipe::Error::Command(_) | recipe::Error::Differs(_) => coded(PyRuntimeError::new_err(text), code),
     }
 }
 

@@ -9,6 +9,8 @@ mod error;
 mod finalizer;
 mod plan;
 mod process;
+mod recipes;
+mod recomputed;
 mod rounding;
 mod store;
 mod unwinding;
@@ -31,6 +33,8 @@ mod _thalweg {
     use crate::finalizer::Finalizer;
     #[pymodule_export]
     use crate::plan::{EvictOrder, FetchOrder, Plan, RecallOrder, RunOrder};
+    #[pymodule_export]
+    use crate::recipes::{drop_recomputable, list_recipes, plan_recompute, provide, recompute, record};
     #[pymodule_export]
     use crate::rounding::{parse_error_bound, round_values};
     #[pymodule_export]

@@ -18,6 +18,7 @@ use repository::{CommitEntry, FileWriter, Repository, WriteMode};
 use crate::entry::Entry;
 use crate::error::{numbered, of_address, of_path, of_repository};
 use crate::process::OfProcess;
+use crate::recomputed::Recomputed;
 use crate::writer::{Draft, Writer};
 
 /// Shared by all threads of the process that opened it.
@@ -25,6 +26,8 @@ use crate::writer::{Draft, Writer};
 pub struct Store {
     repository: OfProcess<Arc<Repository>>,
     claim_owners: AtomicU64,
+    /// Dropped contents that were made again to be read.
+    pub recomputed: OfProcess<Recomputed>,
 }
 
 /// Keeps versions that were looked up since readable while it lives, also removed and forgotten ones.
@@ -41,7 +44,7 @@ fn attributes(kind: FileKind, (mode, uid, gid, modified_ns): Owner) -> Attribute
     Attributes { kind, mode, uid, gid, times, ..Attributes::default() }
 }
 
-fn parse(path: &[u8]) -> PyResult<StorePath> {
+pub fn parse(path: &[u8]) -> PyResult<StorePath> {
     StorePath::new(path).map_err(of_path)
 }
 
@@ -98,16 +101,21 @@ fn is_filled(directory: &Path) -> bool {
 }
 
 impl Store {
-    fn repository(&self) -> PyResult<&Arc<Repository>> {
+    pub fn repository(&self) -> PyResult<&Arc<Repository>> {
         self.repository.get()
     }
 
-    fn claim_owner(&self) -> ClaimOwner {
+    pub fn claim_owner(&self) -> ClaimOwner {
         ClaimOwner(self.claim_owners.fetch_add(1, Ordering::Relaxed))
     }
 
     fn commit(&self, py: Python<'_>, changes: Vec<Change>) -> PyResult<()> {
         let repository = self.repository()?;
+        let is_own = |path: &&StorePath| repository::is_reserved(path) && !repository::is_kept_file(path);
+        if let Some(path) = changes.iter().map(Change::path).find(is_own) {
+            let (code, why) = (ErrorCode::ReservedName, "the store keeps this directory for its own files".into());
+            return Err(of_repository(repository::Error::Refused { code, path: path.to_string(), why }));
+        }
         let committed = py.detach(|| repository.commit(self.claim_owner(), changes, Default::default(), Vec::new()));
         committed.map(drop).map_err(of_repository)
     }
@@ -135,7 +143,11 @@ impl Store {
             open_store_with(&files, &store, possible_access(&store))
         };
         let repository = py.detach(open).map_err(of_address)?;
-        Ok(Store { repository: OfProcess::new(repository), claim_owners: AtomicU64::new(1) })
+        Ok(Store {
+            repository: OfProcess::new(repository),
+            claim_owners: AtomicU64::new(1),
+            recomputed: OfProcess::new(Recomputed::default()),
+        })
     }
 
     /// The store's identifier; another store in the same place has another one.

@@ -41,7 +41,10 @@ def test_every_public_name_says_what_it_does(kind):
     assert undocumented == []
 
 
-@pytest.mark.parametrize("shown", [thalweg, thalweg.create, *CLASSES[:1], *CLASSES[3:]])
+RECIPES = [thalweg.record, thalweg.drop, thalweg.plan_recompute, thalweg.recompute, thalweg.recipes]
+
+
+@pytest.mark.parametrize("shown", [thalweg, thalweg.create, *RECIPES, *CLASSES[:1], *CLASSES[3:]])
 def test_public_names_have_an_example(shown):
     assert "Examples\n--------\n>>> " in inspect.getdoc(shown)
 

@@ -21,6 +21,7 @@ def test_the_examples_run(tmp_path, node, capsys):
         "[5 6 7]",
         "b'from afar'",
         "b'two'",
+        r"b'1\n2\n3\n'",
         "\n100\n3\n",
         "[0.0, 1.0, 2.0]\n['0.zarr', '1.zarr', '2.zarr'] 3\n",
     ):

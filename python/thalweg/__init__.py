@@ -16,5 +16,6 @@ SPDX-License-Identifier: Apache-2.0
 
 from thalweg._thalweg import __version__, create
 from thalweg.filesystem import ThalwegFileSystem
+from thalweg.recipe import drop, plan_recompute, recipes, recompute, record
 
-__all__ = ["ThalwegFileSystem", "__version__", "create"]
+__all__ = ["ThalwegFileSystem", "__version__", "create", "drop", "plan_recompute", "recipes", "recompute", "record"]

@@ -51,6 +51,9 @@ class Entry:
     @property
     def size(self) -> int: ...
     @property
+    def is_dropped(self) -> bool:
+        """Whether its data was dropped: a recipe makes it again."""
+    @property
     def mode(self) -> int: ...
     @property
     def uid(self) -> int: ...
@@ -82,6 +85,32 @@ class Finalizer:
 
 def is_left_by_exception() -> bool:
     """Whether an exception is on its way, or one that was handled is being released, and what it left with it."""
+
+def record(
+    store: Store,
+    command: list[bytes],
+    outputs: list[tuple[bytes, bytes]],
+    inputs: list[tuple[bytes, bytes]],
+    options: dict[str, object],
+) -> tuple[str, float, list[tuple[bytes, int]]]:
+    """Runs a command; the recipe's name, its seconds, and its outputs with their lengths."""
+
+def drop_recomputable(
+    store: Store, paths: list[bytes], directory: str, dry_run: bool
+) -> list[tuple[bytes, str, int, list[str]]]:
+    """Drops files that recipes make again; path, recipe, bytes and snapshots that keep the data, of each."""
+
+def plan_recompute(store: Store, paths: list[bytes]) -> list[tuple[str, list[bytes], float, str, int]]:
+    """The commands that dropped files take: recipe, command, seconds, host and user that recorded it."""
+
+def recompute(store: Store, paths: list[bytes], options: dict[str, object]) -> list[tuple[bytes, int, bool]]:
+    """Stores the data of dropped files again; path, bytes, and whether it is the same bit for bit, of each."""
+
+def provide(store: Store, entries: list[Entry], directory: str) -> None:
+    """Makes the data of dropped files again, to be read by this process."""
+
+def list_recipes(store: Store, directory: str) -> list[dict[str, object]]:
+    """The recipes of a store."""
 
 @final
 class EpochPin:

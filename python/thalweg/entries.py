@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import posixpath
+from collections.abc import Callable
 from typing import Any
 
 from thalweg._thalweg import Entry, Store
@@ -60,8 +61,11 @@ def byte_range(entry: Entry, start: int | None, end: int | None) -> tuple[int, i
     return begin, max(begin, stop)
 
 
-def read_many(store: Store, requests: list[tuple[str, int | None, int | None]]) -> list[Any]:
-    """Returns ranges of files, each the bytes or the exception that reading them ended with."""
+def read_many(
+    store: Store, requests: list[tuple[str, int | None, int | None]], prepare: Callable[[list[Entry]], Any]
+) -> list[Any]:
+    """Returns ranges of files, each the bytes or the exception that reading them ended with. `prepare` is called with the files
+    before they are read."""
     paths = list(dict.fromkeys(path for path, _, _ in requests))
     found = store.entries([os.fsencode(path) for path in paths])
     entries = {path: _content_of(store, path, one) for path, one in zip(paths, found)}
@@ -72,6 +76,8 @@ def read_many(store: Store, requests: list[tuple[str, int | None, int | None]]) 
         if isinstance(entry, Entry):
             ranges.append((entry, *byte_range(entry, start, end)))
             places.append(place)
+    if ranges:
+        prepare([entry for entry, _, _ in ranges])
     for place, read in zip(places, store.read_many(ranges)):
         results[place] = read
     return results

@@ -18,7 +18,7 @@ from fsspec.core import get_compression
 from fsspec.utils import stringify_path
 
 from thalweg import url
-from thalweg._thalweg import Draft, Entry, Store, check_mode
+from thalweg._thalweg import Draft, Entry, Store, check_mode, provide
 from thalweg.by_url import by_url
 from thalweg.connections import Location, check_writable, using
 from thalweg.entries import byte_range, entry_at, file_at, read_many
@@ -47,6 +47,10 @@ class ThalwegFileSystem(Listing):
     encoding_mode : str, optional
         How the blocks of files written here are encoded: "performance", "balanced", "archival" or "energy". Default: as the
         store's settings say.
+    recompute : bool, optional
+        Whether reading a file whose data was dropped runs the recipes that make it again, as this user, in a directory of their
+        own; what they make is kept until the program ends, and the store stays as it is. Default: reading it raises an
+        `OSError` that says what it would take.
 
     Examples
     --------
@@ -68,14 +72,21 @@ class ThalwegFileSystem(Listing):
         secret_file: str | os.PathLike[str] | None = None,
         tls_ca: str | os.PathLike[str] | None = None,
         encoding_mode: str | None = None,
+        recompute: bool = False,
         **storage_options: Any,
     ) -> None:
         super().__init__(
-            store=store, secret_file=secret_file, tls_ca=tls_ca, encoding_mode=encoding_mode, **storage_options
+            store=store,
+            secret_file=secret_file,
+            tls_ca=tls_ca,
+            encoding_mode=encoding_mode,
+            recompute=recompute,
+            **storage_options,
         )
         if encoding_mode is not None:
             check_mode(encoding_mode)
         self.encoding_mode = encoding_mode
+        self.recompute = recompute
         self._named = url.address(store) if store else None
         self._secret_file, self._tls_ca = _absolute(secret_file), _absolute(tls_ca)
         self._strip_protocol = self._strip_own  # type: ignore[method-assign]
@@ -102,6 +113,7 @@ class ThalwegFileSystem(Listing):
                     secret_file=self._secret_file,
                     tls_ca=self._tls_ca,
                     encoding_mode=self.encoding_mode,
+                    recompute=self.recompute,
                 )
         return self
 
@@ -244,7 +256,7 @@ class ThalwegFileSystem(Listing):
         """Returns what the file begins with; raises the errors that are known before anything is written."""
         with using(self.location) as store:
             if mode[0] == "r":
-                return file_at(store, path, version)
+                return self._readable(store, file_at(store, path, version))
             entry = store.entry(os.fsencode(path))
         if entry is None:
             return None
@@ -280,8 +292,14 @@ class ThalwegFileSystem(Listing):
         b'on'
         """
         with using(self.location) as store:
-            entry = file_at(store, self._strip_protocol(path), version)
+            entry = self._readable(store, file_at(store, self._strip_protocol(path), version))
             return store.read(entry, *byte_range(entry, start, end))
+
+    def _readable(self, store: Store, *entries: Entry) -> Entry:
+        """Returns the first of these files, when those whose data was dropped have been made again, if that is asked for."""
+        if self.recompute and any(entry.is_dropped for entry in entries):
+            provide(store, [entry for entry in entries if entry.is_dropped], os.getcwd())
+        return entries[0]
 
     def cat_ranges(
         self,
@@ -331,7 +349,8 @@ class ThalwegFileSystem(Listing):
 
     def _read_many(self, ranges: list[tuple[str, Any, Any]]) -> list[Any]:
         with using(self.location) as store:
-            return read_many(store, [(self._strip_protocol(path), start, end) for path, start, end in ranges])
+            requests = [(self._strip_protocol(path), start, end) for path, start, end in ranges]
+            return read_many(store, requests, lambda entries: self._readable(store, *entries))
 
     def cat(self, path: Any, recursive: bool = False, on_error: str = "raise", **kwargs: Any) -> Any:
         """Returns the content of a file, or of many.

@@ -99,6 +99,9 @@ pub fn regular_files(repository: &Repository, locations: &[Location]) -> anyhow:
             _ => files.push((location.path.clone(), entry)),
         }
     }
+    // Of a file with several names, or named twice, the first counts.
+    let mut seen = HashSet::new();
+    files.retain(|(_, entry)| seen.insert(entry.file));
     Ok(files)
 }
 

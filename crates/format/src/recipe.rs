@@ -278,6 +278,8 @@ impl RecipeRecord {
             Some("it would be longer than any file")
         } else if self.host.len() > MAX_HOST_BYTES || self.host.contains(char::is_control) {
             Some("its host has no possible name")
+        } else if self.inputs_not_kept.iter().any(|text| text.contains(char::is_control)) {
+            Some("it describes an input with control characters")
         } else if self.recorded.nanoseconds >= 1_000_000_000 {
             Some("its time is none")
         } else {

@@ -27,10 +27,11 @@ pub fn compare(output: &RecipeOutput, recipe_id: &str, path: &Path) -> Result<Ag
         true => String::new(),
         false => format!(" ({} bytes, not {})", bytes, output.bytes),
     };
-    let Some(RecipeTolerance { relative, element, statistics }) = &output.tolerance else {
+    let tolerance = output.tolerance.as_ref().filter(|_| bytes == output.bytes);
+    let Some(RecipeTolerance { relative, element, statistics }) = tolerance else {
         return Err(Error::Differs(format!(
             "recipe {recipe_id}: its command made another {name} than when it was recorded{size}: it is not the same bit for \
-             bit, and the recipe states no tolerance"
+             bit, and the recipe states no tolerance for that"
         )));
     };
     match disagreement(statistics, &count(*element, path)?, *relative) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use catalog::FileEntry;
 use format::{ErrorCode, RecipeProgram, StorePath};
-use repository::{ComputeInput, ComputePlan, ComputeStep, ComputeTarget, Recipe, Repository, RestoredFile};
+use repository::{ComputeInput, ComputePlan, ComputeStep, ComputeTarget, EpochPin, Recipe, Repository, RestoredFile};
 use store::ClaimOwner;
 
 use crate::check::{Agreement, compare};
@@ -42,6 +42,8 @@ pub struct Computed {
     /// One for each target of the plan.
     pub files: Vec<ComputedFile>,
     _scratch: Scratch,
+    /// What is read beside them stays there too.
+    _pin: EpochPin,
 }
 
 /// A content that was made again.
@@ -72,7 +74,7 @@ pub fn compute(
     note: &(dyn Fn(&str) + Sync),
     must_stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Computed> {
-    let _pin = repository.lease().hold();
+    let pin = repository.lease().hold();
     let scratch = Scratch::new(options.run.scratch.as_deref())?;
     let computing = Computing {
         repository,
@@ -87,7 +89,7 @@ pub fn compute(
     let needs: Vec<Vec<usize>> = plan.steps.iter().map(needed_steps).collect();
     run_in_order(&needs, options.jobs.max(1), |step| computing.run(step))?;
     let files = plan.targets.iter().map(|target| computing.file(*target)).collect();
-    Ok(Computed { files, _scratch: scratch })
+    Ok(Computed { files, _scratch: scratch, _pin: pin })
 }
 
 fn needed_steps(step: &ComputeStep) -> Vec<usize> {
@@ -108,6 +110,12 @@ pub fn restore(
     let mut restored = Vec::new();
     for ((path, entry), file) in files.into_iter().zip(&computed.files) {
         let draft = files::store(repository, claim_owners(), &file.path)?;
+        let wanted = entry.head.as_ref().and_then(|head| head.record.content);
+        if file.agreement == Agreement::Exact && wanted.is_some() && draft.version().content != wanted {
+            return Err(Error::Differs(format!(
+                "{path}: what a command made has changed since it was compared: something that it started still writes there"
+            )));
+        }
         restored.push(RestoredFile { path, entry, draft });
     }
     Ok(repository.restore_files(claim_owners(), &restored)?)
@@ -180,7 +188,13 @@ impl Computing<'_> {
             match start {
                 Some(start) => {
                     let stretch = files::Stretch { version: recipe.version(), start, bytes: program.bytes };
-                    files::write_out(self.repository, &stretch, &target)?;
+                    if files::write_out(self.repository, &stretch, &target)? != program.digest {
+                        let (id, name) = (&recipe.id, String::from_utf8_lossy(&program.name));
+                        let why = format!(
+                            "recipe {id}: its program {name} is not what it was; `thalweg verify` says what is damaged"
+                        );
+                        return Err(Error::refused(ErrorCode::DataDamaged, why));
+                    }
                 }
                 None if program.name.starts_with(b"/") => {
                     self.check_program(recipe, program)?;

@@ -56,6 +56,7 @@ impl ProgramSearch<'_> {
         places.extend(named);
         more.into_iter().try_for_each(|place| place.map(|place| places.push(place)))?;
         while let Some(place) = places.pop() {
+            self.check_apart(&place)?;
             let file = self.file(&place)?;
             if seen.insert(file.record.name.clone()) {
                 places.extend(interpreter(&file.source));
@@ -64,6 +65,20 @@ impl ProgramSearch<'_> {
         }
         found.sort_unstable_by(|one, next| one.record.name.cmp(&next.record.name));
         Ok(Programs { arguments, files: found })
+    }
+
+    /// Refuses a program in the place of an input or output.
+    fn check_apart(&self, place: &Place) -> Result<()> {
+        match place {
+            Place::Relative(name) if self.others.contains(name) => {
+                let name = String::from_utf8_lossy(name);
+                let why = format!(
+                    "{name}: is a program, and an input or output too; give that another name, as in NAME=STORE::PATH"
+                );
+                Err(Error::refused(ErrorCode::SameTarget, why))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn program(&self, name: &[u8]) -> Result<Place> {
@@ -80,8 +95,12 @@ impl ProgramSearch<'_> {
             .ok_or_else(|| Error::refused(ErrorCode::NoLocalFile, format!("{shown}: no such program in $PATH")))
     }
 
-    /// A file that an argument names, from the caller's directory on.
+    /// A file that an argument names, from the caller's directory on, or with its whole path.
     fn named_file(&self, argument: &[u8]) -> Option<Place> {
+        let path = Path::new(OsStr::from_bytes(argument));
+        if path.is_absolute() {
+            return path.is_file().then(|| Place::Absolute(path.to_path_buf()));
+        }
         let name = relative(argument)?;
         let is_file = fs::metadata(self.directory.join(OsStr::from_bytes(&name))).is_ok_and(|found| found.is_file());
         (is_file && !self.others.contains(&name)).then_some(Place::Relative(name))

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use format::{
-    Attributes, ErrorCode, FileId, FileKind, FileTime, FileTimes, FloatType, RecipeInput, RecipeOutput, RecipeRecord,
-    RecipeTolerance, StorePath, VersionRecord,
+    Attributes, ErrorCode, FileId, FileKind, FileTime, FileTimes, FloatType, RecipeInput, RecipeOutput, RecipeProgram,
+    RecipeRecord, RecipeTolerance, StorePath, VersionRecord,
 };
 use repository::{CommitEntry, RecipeDraft, Repository, WriteMode};
 use store::ClaimOwner;
@@ -88,7 +88,7 @@ pub fn record(
     let scratch = Scratch::new(request.options.scratch.as_deref())?;
     let (work, temporary) = (scratch.directory("work")?, scratch.directory("tmp")?);
     inputs.iter_mut().try_for_each(|input| place_input(repository, input, &work))?;
-    programs.files.iter().try_for_each(|program| place_program(&program.record.name, &program.source, &work))?;
+    programs.files.iter().try_for_each(|program| place_program(&program.record, &program.source, &work))?;
     let directories = request.output_directories();
     directories.iter().try_for_each(|directory| make_directory(&place(&work, directory)))?;
     let before = Names::below(&work)?;
@@ -240,6 +240,12 @@ impl RecordRequest {
         let of_it = |tolerance: &&ToleranceRequest| tolerance.output.as_deref().is_none_or(is_meant);
         let Some(found) = self.tolerances.iter().rev().find(of_it) else { return Ok(None) };
         let ToleranceRequest { relative, element, .. } = *found;
+        let bytes = fs::metadata(file).map_err(|error| Error::io(file, error))?.len();
+        if bytes == 0 || !bytes.is_multiple_of(element.bytes() as u64) {
+            let name = String::from_utf8_lossy(name);
+            let why = format!("{name}: has {bytes} bytes, which are no values of {element}: no tolerance is for it");
+            return Err(Error::refused(ErrorCode::Usage, why));
+        }
         Ok(Some(RecipeTolerance { relative, element, statistics: check::count(element, file)? }))
     }
 
@@ -311,13 +317,18 @@ fn of_input(path: &StorePath, error: Error) -> Error {
 }
 
 /// Copies a program of the caller's directory; others are run where they are.
-fn place_program(name: &[u8], source: &Path, work: &Path) -> Result<()> {
-    if name.starts_with(b"/") {
+fn place_program(program: &RecipeProgram, source: &Path, work: &Path) -> Result<()> {
+    if program.name.starts_with(b"/") {
         return Ok(());
     }
-    let target = place(work, name);
+    let target = place(work, &program.name);
     make_above(&target)?;
-    fs::copy(source, &target).map(drop).map_err(|error| Error::io(&target, error))
+    fs::copy(source, &target).map_err(|error| Error::io(&target, error))?;
+    if files::digest(&target)? != (program.digest, program.bytes) {
+        let why = format!("{}: changed while it was copied; run this again", source.display());
+        return Err(Error::refused(ErrorCode::ChangedWhileRead, why));
+    }
+    Ok(())
 }
 
 /// Returns an output below an output directory.

@@ -65,8 +65,8 @@ pub use read::{FileReader, Piece};
 pub use rebuild::{RebuildReport, rebuild_catalog};
 pub use recipe::{
     ComputeInput, ComputePlan, ComputeStep, ComputeTarget, DropPlan, Dropped, DroppedContent, DroppedFile, InputState,
-    Recipe, RecipeDirectory, RecipeDraft, RecipeNeeds, RecipeOrder, RecordedRecipe, RestoredFile, UnreadableRecipe,
-    recipe_needs,
+    OutputState, Recipe, RecipeDirectory, RecipeDraft, RecipeNeeds, RecipeOrder, RecordedRecipe, RestoredFile,
+    UnreadableRecipe, recipe_needs,
 };
 pub use repack::{Repack, RepackReport};
 pub use repair::{KnownDamage, LostRange, RepairReport, repair};

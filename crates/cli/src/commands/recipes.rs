@@ -3,20 +3,19 @@
 use std::ffi::OsString;
 
 use anyhow::Context;
-use catalog::FileEntry;
 use format::StorePath;
 use policy::cost::recomputation::{EUR_PER_NODE_HOUR, EUR_PER_TB_YEAR};
 use policy::dropping::{self, Droppable};
-use repository::{Access, Recipe, RecipeDirectory, Repository};
+use repository::{Access, OutputState, Recipe, RecipeDirectory, Repository};
 use serde_json::{Value, json};
 
-use super::commit_names;
+use super::COMMITTER;
 use crate::error_code::fail;
 use crate::failure::{Incomplete, misuse};
 use crate::location::store_of_argument;
 use crate::opening::open_store;
 use crate::output::Output;
-use crate::recipes::{command_line, dropped_content, shown_duration};
+use crate::recipes::{command_line, shown_duration};
 use crate::{byte_size, shown};
 
 /// List recipes, with what keeping and recomputing cost, and what to drop for a budget
@@ -49,24 +48,6 @@ struct Listed<'a> {
     chain_ns: Result<u64, String>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum OutputState {
-    Kept,
-    Dropped,
-    /// Removed, or another file by now.
-    Gone,
-}
-
-impl OutputState {
-    fn name(self) -> &'static str {
-        match self {
-            OutputState::Kept => "kept",
-            OutputState::Dropped => "dropped",
-            OutputState::Gone => "gone",
-        }
-    }
-}
-
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let store = store_of_argument(arguments.store.as_deref())?;
     let access = if arguments.remove.is_empty() { Access::Read } else { Access::Remove };
@@ -89,11 +70,12 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
 }
 
 fn remove(repository: &Repository, ids: &[String], output: &Output) -> anyhow::Result<()> {
-    if let Some(id) = ids.iter().find(|id| id.is_empty() || id.contains(['/', '\0'])) {
+    if let Some(id) =
+        ids.iter().find(|id| id.contains('/') || StorePath::new(id.as_bytes()).map_or(true, |path| path.is_root()))
+    {
         misuse!(NoSuchRecipe: "{id:?} is no recipe's name; `thalweg recipes STORE` lists them");
     }
-    let changes = repository.without_recipes(ids)?;
-    commit_names(repository, changes)?;
+    repository.remove_recipes(COMMITTER, ids)?;
     repository.close()?;
     output.document(&json!({ "removed": ids }))?;
     output.summary(format_args!("removed {}", shown::count(ids.len() as u64, "recipe")))
@@ -108,7 +90,8 @@ fn listed<'a>(repository: &Repository, found: &'a RecipeDirectory) -> anyhow::Re
         let paths: Vec<StorePath> = recipe.record.outputs.iter().map(|output| output.path.clone()).collect();
         let entries = repository.entries(&paths).into_iter().collect::<Result<Vec<_>, _>>()?;
         let outputs = recipe.record.outputs.iter().zip(&entries);
-        let outputs = outputs.map(|(output, entry)| (&output.path, output.bytes, state(output, entry.as_ref())));
+        let outputs =
+            outputs.map(|(output, entry)| (&output.path, output.bytes, OutputState::of(output, entry.as_ref())));
         let chain_ns = order.needed(recipe).and_then(|needed| {
             let hindered = needed.iter().find_map(|one| obstacle(&one.record));
             let sum = needed.iter().fold(0_u64, |sum, one| sum.saturating_add(one.record.duration_ns));
@@ -117,18 +100,6 @@ fn listed<'a>(repository: &Repository, found: &'a RecipeDirectory) -> anyhow::Re
         listed.push(Listed { recipe, outputs: outputs.collect(), chain_ns });
     }
     Ok(listed)
-}
-
-fn state(output: &format::RecipeOutput, entry: Option<&FileEntry>) -> OutputState {
-    let head = entry.and_then(|entry| Some((entry, entry.head.as_ref()?)));
-    match head {
-        Some((_, head)) if (head.record.content, head.record.size) != (Some(output.digest), output.bytes) => {
-            OutputState::Gone
-        }
-        Some((entry, _)) if dropped_content(entry).is_some() => OutputState::Dropped,
-        Some(_) => OutputState::Kept,
-        None => OutputState::Gone,
-    }
 }
 
 impl Listed<'_> {

@@ -54,10 +54,7 @@ impl Connection {
             );
             return Err(Failure::new(FailureKind::Refused, why));
         }
-        if is_reserved(&path) {
-            let why = format!("{path}: the store keeps this directory for its own files");
-            return Err(Failure::new(FailureKind::Refused, why));
-        }
+        check_reserved(&path)?;
         let (catalog, names) = (self.node.catalog()?, self.node.repository.catalog());
         let entry = names.entry(&path)?;
         check_kind(&path, entry.as_ref().map(|entry| entry.attributes.kind))?;
@@ -206,6 +203,7 @@ impl Connection {
 
     /// Removes a name; programs that have it open go on, and commit nothing (POSIX `unlink`).
     pub fn delete(&mut self, path: StorePath) -> Result<(), Failure> {
+        check_reserved(&path)?;
         let (catalog, names) = (self.node.catalog()?, self.node.repository.catalog());
         let entry = names.entry(&path)?;
         check_kind(&path, entry.as_ref().map(|entry| entry.attributes.kind))?;
@@ -221,6 +219,14 @@ impl Connection {
         commit.map_err(failure::of)?;
         Ok(())
     }
+}
+
+fn check_reserved(path: &StorePath) -> Result<(), Failure> {
+    if !is_reserved(path) {
+        return Ok(());
+    }
+    let why = format!("{path}: the store keeps this directory for its own files");
+    Err(Failure::new(FailureKind::Refused, why))
 }
 
 /// Returns the session's path, if its job has reported failures, of which its commit may make one good.

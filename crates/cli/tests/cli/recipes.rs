@@ -304,6 +304,60 @@ fn results_that_differ_are_errors_and_within_a_tolerance_are_noted() {
 }
 
 #[test]
+fn what_is_made_within_a_tolerance_is_no_input_of_what_was_made_of_the_first() {
+    let place = Place::new();
+    let noise = "python3 -c \"import os,struct;open('b','wb').write(struct.pack('<d',1+int.from_bytes(os.urandom(2),'big')*1e-12)*500)\"";
+    place.done(&["record", "--tolerance", "b=relative:1e-6:f64", "@b", "--", "sh", "-c", noise]);
+    place.done(&["record", "@c", "--inputs", "@b", "--", "sh", "-c", "cat b b > c"]);
+    let bytes = place.read("c");
+    // The tolerance is for b alone, whatever has the same content.
+    let file = place.store.path("copy-of-b");
+    fs::write(&file, place.read("b")).unwrap();
+    place.store.put(&file, "other");
+    place.run(&["drop", "--recomputable", "@other"]).expect(1);
+    place.done(&["drop", "--recomputable", "@c"]);
+    place.done(&["drop", "--recomputable", "@b"]);
+    place.store.verb("collect", &[]);
+    place.done(&["recompute", "@c"]);
+    assert!(place.read("c") == bytes);
+    place.done(&["recompute", "@b"]);
+    assert_eq!(place.read("b").len(), 4000);
+}
+
+#[test]
+fn programs_that_could_not_be_run_again_are_refused_or_named() {
+    let place = Place::new();
+    place.put("sim", b"data");
+    place.script("sim", "echo > out");
+    let both = place.run(&["record", "@out", "--inputs", "@sim", "--", "./sim"]).expect(1);
+    assert!(both.stderr.contains("sim: is a program, and an input or output too"), "{}", both.stderr);
+    place.done(&["record", "@out", "--inputs", "data=@sim", "--", "./sim"]);
+    // A script that is named with its whole path is known by its digest.
+    let script = place.here.join("sim").into_os_string().into_string().unwrap();
+    place.done(&["record", "@other", "--", "sh", "-c", "sh $0; mv out other; echo x >> other", &script]);
+    place.script("sim", "echo otherwise > out");
+    let changed = place.run(&["drop", "--recomputable", "@other"]).expect(1);
+    assert!(changed.stderr.contains("is another one than when it was recorded"), "{}", changed.stderr);
+    place.done(&["drop", "--recomputable", "@out"]);
+    place.done(&["recompute", "@out"]);
+    assert_eq!(place.read("out"), b"\n");
+}
+
+#[test]
+fn tolerances_are_for_numbers_and_names_of_recipes_are_names() {
+    let place = Place::new();
+    let line = ["--statistically-equal", "relative:1e-6", "--type", "f64", "@out", "--", "sh", "-c"];
+    for made in ["echo ok > out", ": > out"] {
+        let refused = place.run(&[&["record"], &line[..], &[made]].concat()).expect(1);
+        assert!(refused.stderr.contains("no values of f64"), "{}", refused.stderr);
+    }
+    let store = place.store.directory().into_os_string().into_string().unwrap();
+    for name in ["..", ".", "", "a/b", &"x".repeat(5000)] {
+        place.run(&["recipes", &store, "--remove", name]).expect(2);
+    }
+}
+
+#[test]
 fn what_is_not_kept_makes_nothing_again() {
     let place = Place::new();
     place.put("in", b"input");
@@ -459,6 +513,11 @@ fn through_a_node_recipes_work_and_jobs_do_not_open_what_is_dropped() {
             && failure.text.contains("thalweg recompute STORE::out")),
         "{refused:?}"
     );
+    let recipes = place.store.verb("recipes", &["--json"]).json();
+    let own = format!(".thalweg-recipes/{}", recipes[0]["id"].as_str().unwrap());
+    let delete = Request::Delete { path: StorePath::new(own.as_bytes()).unwrap() };
+    let refused = Client::greet(&node.address, 3).ask(delete);
+    assert!(matches!(refused, Reply::Failed { .. }), "a job removed a recipe: {refused:?}");
     place.done(&["recompute", &out]);
     assert_eq!(place.done(&["cat", &out]).text().lines().count(), 9);
     assert!(matches!(ask(2), Reply::Opened { .. }));

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use catalog::FileEntry;
-use format::{Change, ErrorCode, FileTime, FileTimes, StorePath, VersionRecord, recipe_id};
+use format::{Change, ErrorCode, FileId, FileTime, FileTimes, Root, StorePath, VersionRecord, recipe_id};
 use store::ClaimOwner;
 
 use super::order::{OrderRefusal, in_order};
@@ -18,7 +18,10 @@ type Content = ([u8; 32], u64);
 pub struct DropPlan {
     pub files: Vec<DroppedFile>,
     recipes: Vec<Recipe>,
+    /// What takes the place of inputs.
     contents: HashMap<Content, DroppedContent>,
+    /// Recipes that the files are made again by.
+    relied_on: HashSet<[u8; 32]>,
 }
 
 /// A file that is to be dropped.
@@ -40,6 +43,7 @@ struct Planner<'a> {
     by_digest: HashMap<[u8; 32], &'a Recipe>,
     makers: HashMap<Content, Vec<(&'a Recipe, u32)>>,
     contents: HashMap<Content, DroppedContent>,
+    relied_on: HashSet<[u8; 32]>,
     /// Why recipes cannot be run, as far as asked.
     obstacles: HashMap<[u8; 32], Option<String>>,
     obstacle: &'a mut dyn FnMut(&Recipe) -> Option<String>,
@@ -55,22 +59,32 @@ impl Repository {
         let recipes = self.recipes()?.readable;
         let mut planner = Planner::new(&recipes, obstacle);
         let (mut files, mut seen) = (Vec::new(), HashSet::new());
+        let open = self.files_of_sessions()?;
         for path in paths {
             let entry = self.catalog.entry(path)?.ok_or_else(|| catalog::Error::NotFound { path: path.clone() })?;
-            let (content, size) = self.content_to_drop(path, &entry)?;
-            let made_by = planner.choose((content, size)).map_err(|why| refused(path, why))?;
+            let (content, size) = self.content_to_drop(path, &entry, &open)?;
+            let made_by = planner.choose(path, (content, size)).map_err(|why| refused(path, why))?;
             if seen.insert(entry.file) {
                 files.push(self.dropped_file(path, entry, (content, size), made_by)?);
             }
         }
-        let contents = planner.contents;
-        let mut plan = DropPlan { files, recipes, contents };
+        let (contents, relied_on) = (planner.exact_contents(), planner.relied_on);
+        let mut plan = DropPlan { files, recipes, contents, relied_on };
         self.note_snapshots(&mut plan)?;
         Ok(plan)
     }
 
+    /// Returns the files that sessions have, also those that were interrupted and may be recovered.
+    fn files_of_sessions(&self) -> Result<HashSet<FileId>> {
+        let mut files = HashSet::new();
+        for session in self.catalog.path_sessions()? {
+            files.extend(self.catalog.entry(&session.path)?.map(|entry| entry.file));
+        }
+        Ok(files)
+    }
+
     /// Returns digest and length of a file that may be dropped.
-    fn content_to_drop(&self, path: &StorePath, entry: &FileEntry) -> Result<Content> {
+    fn content_to_drop(&self, path: &StorePath, entry: &FileEntry, open: &HashSet<FileId>) -> Result<Content> {
         let head = entry.head.as_ref().ok_or_else(|| refused(path, "only regular files can be dropped".into()))?;
         if DroppedContent::of(&head.record).is_some() {
             return Err(refused(path, "it is dropped already".into()));
@@ -78,8 +92,10 @@ impl Repository {
         if head.record.size == 0 {
             return Err(refused(path, "it is empty: dropping it frees nothing".into()));
         }
-        if self.catalog.path_sessions()?.iter().any(|session| session.path == *path && !session.interrupted) {
-            return Err(refused(path, "a program has it open; drop it when the program has closed it".into()));
+        if open.contains(&entry.file) {
+            let why = "a program has it open, or left it unfinished; drop it when the program has closed it, or `thalweg recover` \
+                       has ended its session";
+            return Err(refused(path, why.into()));
         }
         let digest = head.record.content.ok_or_else(|| {
             refused(path, "the store has no digest of it, since it was written in pieces; no recipe made it".into())
@@ -126,18 +142,18 @@ impl Repository {
         plan.files.iter().for_each(|file| changes.extend(file.changes()));
         for recipe in &plan.recipes {
             let edits = self.inputs_to_drop(recipe, &plan.contents)?;
-            if edits.iter().next().is_none() {
+            let has_edits = edits.iter().next().is_some();
+            if !has_edits && !plan.relied_on.contains(&recipe.digest) {
                 continue;
             }
-            let (root, size) = (&recipe.version.root, recipe.version.size);
-            let built = splice(self, claim_owner, Some((root, size)), &edits, size)?;
-            references.extend(built.references);
-            self.with_references(&built.root, &mut references)?;
-            let version = VersionRecord { root: built.root, size, content: None };
-            let (path, attributes) = (recipe.path(), recipe.attributes.clone());
-            let base = Some(Some(recipe.version_id()));
-            changes.push(Change::Write { path: path.clone(), attributes, version, base });
-            changes.push(Change::Forget { path, file: recipe.file, versions: vec![recipe.number] });
+            let (mut root, size) = (recipe.version.root.clone(), recipe.version.size);
+            if has_edits {
+                let built = splice(self, claim_owner, Some((&root, size)), &edits, size)?;
+                references.extend(built.references);
+                root = built.root;
+            }
+            self.with_references(&root, &mut references)?;
+            changes.extend(recipe.written_again(root));
         }
         self.commit(claim_owner, changes, references, Vec::new())?;
         Ok(())
@@ -152,6 +168,18 @@ impl Repository {
             }
         }
         Ok(edits)
+    }
+}
+
+impl Recipe {
+    /// The changes that give the recipe's file this manifest, which may be the one that it has: then nobody has removed the recipe
+    /// or dropped what it needs since it was read, or the commit is refused.
+    fn written_again(&self, root: Root) -> [Change; 2] {
+        let (path, attributes) = (self.path(), self.attributes.clone());
+        let version = VersionRecord { root, size: self.version.size, content: None };
+        let base = Some(Some(self.version_id()));
+        let write = Change::Write { path: path.clone(), attributes, version, base };
+        [write, Change::Forget { path, file: self.file, versions: vec![self.number] }]
     }
 }
 
@@ -180,15 +208,20 @@ impl<'a> Planner<'a> {
             }
         }
         let by_digest = recipes.iter().map(|recipe| (recipe.digest, recipe)).collect();
-        Planner { recipes, by_digest, makers, contents: HashMap::new(), obstacles: HashMap::new(), obstacle }
+        let (contents, relied_on, obstacles) = (HashMap::new(), HashSet::new(), HashMap::new());
+        Planner { recipes, by_digest, makers, contents, relied_on, obstacles, obstacle }
     }
 
-    /// Chooses what makes a content again, or says why nothing does.
-    fn choose(&mut self, content: Content) -> std::result::Result<DroppedContent, String> {
-        if let Some(chosen) = self.contents.get(&content) {
+    /// Chooses what makes a file's content again, or says why nothing does. A tolerance is for the file that it was stated for.
+    fn choose(&mut self, path: &StorePath, content: Content) -> std::result::Result<DroppedContent, String> {
+        if let Some(chosen) = self.contents.get(&content).filter(|chosen| self.is_exact(chosen)) {
             return Ok(*chosen);
         }
-        let makers = self.makers.get(&content).cloned().unwrap_or_default();
+        let mut makers = self.makers.get(&content).cloned().unwrap_or_default();
+        makers.retain(|(recipe, output)| {
+            let output = &recipe.record.outputs[*output as usize];
+            output.tolerance.is_none() || output.path == *path
+        });
         let mut why = match self.recipes.is_empty() {
             true => "the store has no recipes; `thalweg record` runs a command and leaves one".to_owned(),
             false => "no recipe made just this version".to_owned(),
@@ -209,10 +242,25 @@ impl<'a> Planner<'a> {
     /// Whether all commands that the recipe needs can be run, one after the other.
     fn is_computable(&mut self, recipe: &Recipe) -> std::result::Result<(), String> {
         let ordered = in_order(&[recipe.digest], |digest| self.needs(digest));
-        ordered.map(drop).map_err(|no_order| match no_order {
+        let ordered = ordered.map_err(|no_order| match no_order {
             OrderRefusal::Failed(why) => why,
             OrderRefusal::Cycle(cycle) => cycle_of(&cycle),
-        })
+        })?;
+        self.relied_on.extend(ordered);
+        Ok(())
+    }
+
+    /// Returns what may take the place of inputs: contents that are made again bit for bit. Others would make other results of
+    /// what is computed from them.
+    fn exact_contents(&self) -> HashMap<Content, DroppedContent> {
+        let exact = self.contents.iter().filter(|(_, dropped)| self.is_exact(dropped));
+        exact.map(|(content, dropped)| (*content, *dropped)).collect()
+    }
+
+    fn is_exact(&self, dropped: &DroppedContent) -> bool {
+        let output =
+            self.by_digest.get(&dropped.recipe).and_then(|maker| maker.record.outputs.get(dropped.output as usize));
+        output.is_some_and(|output| output.tolerance.is_none())
     }
 
     fn needs(&mut self, digest: [u8; 32]) -> std::result::Result<Vec<[u8; 32]>, String> {
@@ -228,7 +276,10 @@ impl<'a> Planner<'a> {
         }
         let needed = recipe.record.inputs.iter().zip(&recipe.inputs).filter_map(|(input, state)| match state {
             InputState::Dropped(dropped) => Some(dropped.recipe),
-            InputState::Kept(_) => self.contents.get(&(input.digest, input.bytes)).map(|dropped| dropped.recipe),
+            InputState::Kept(_) => {
+                let dropped = self.contents.get(&(input.digest, input.bytes));
+                dropped.filter(|dropped| self.is_exact(dropped)).map(|dropped| dropped.recipe)
+            }
         });
         Ok(needed.collect())
     }

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use format::{Change, EntryKind, ErrorCode, StorePath};
+use catalog::FileEntry;
+use format::{Change, ContainerId, EntryKind, ErrorCode, StorePath};
+use store::ClaimOwner;
 
 use super::{is_recipe, own_path};
 use crate::repair::each_version;
@@ -27,18 +29,41 @@ pub fn recipe_needs(repository: &Repository) -> Result<RecipeNeeds> {
 }
 
 impl Repository {
-    /// Returns the changes that remove these recipes. Refused for those that others than these need.
-    pub fn without_recipes(&self, ids: &[String]) -> Result<Vec<Change>> {
+    /// Removes these recipes. Refused for those that others than these need, and where one of them changes meanwhile: files are
+    /// being dropped by it.
+    pub fn remove_recipes(&self, claim_owner: ClaimOwner, ids: &[String]) -> Result<()> {
         let removed: Vec<StorePath> = ids.iter().map(|id| own_path(id)).collect();
+        let (mut changes, mut references) = (Vec::new(), BTreeSet::new());
         for (id, path) in ids.iter().zip(&removed) {
-            if !is_recipe(path) || self.catalog.entry(path)?.is_none() {
+            let Some(entry) = self.catalog.entry(path)?.filter(|_| is_recipe(path)) else {
                 return Err(Error::Refused {
                     code: ErrorCode::NoSuchRecipe,
                     path: format!("recipe {id}"),
                     why: "the store has no such recipe".into(),
                 });
-            }
+            };
+            changes.extend(self.written_as_found(path, entry, &mut references));
+            changes.push(Change::Remove { path: path.clone(), recursive: false });
         }
+        self.check_unneeded(ids, &removed)?;
+        self.commit(claim_owner, changes, references, Vec::new()).map(drop)
+    }
+
+    /// A change that is refused unless the file is as it was found. None of one whose pages are lost: by such a recipe nothing is
+    /// dropped.
+    fn written_as_found(
+        &self,
+        path: &StorePath,
+        entry: FileEntry,
+        references: &mut BTreeSet<ContainerId>,
+    ) -> Option<Change> {
+        let base = Some(entry.head_id());
+        let version = entry.head?.record;
+        references.extend(self.references_of(&version.root).ok()?);
+        Some(Change::Write { path: path.clone(), attributes: entry.attributes, version, base })
+    }
+
+    fn check_unneeded(&self, ids: &[String], removed: &[StorePath]) -> Result<()> {
         for (digest, mut paths) in recipe_needs(self)? {
             let id = format::recipe_id(&digest);
             paths.retain(|path| !removed.contains(path));
@@ -51,7 +76,7 @@ impl Repository {
                 return Err(Error::Refused { code: ErrorCode::RecipeNeeded, path: format!("recipe {id}"), why });
             }
         }
-        Ok(removed.into_iter().map(|path| Change::Remove { path, recursive: false }).collect())
+        Ok(())
     }
 }
 

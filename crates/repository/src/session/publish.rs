@@ -4,6 +4,7 @@ use catalog::{Checkpoint, FileEntry, PathSession, PathState};
 use format::{Attributes, Change, Entry, EntryKind, FileTime, FileTimes, Root, SessionId, StorePath, VersionRecord};
 use store::ClaimOwner;
 
+use crate::recipe::DroppedContent;
 use crate::tree::{BuiltManifest, Extents, entries_in, splice};
 use crate::{Error, Repository, Result};
 
@@ -140,6 +141,9 @@ fn commit_over_head(
     if let (Some(head), true) = (head, checkpoints.is_empty()) {
         let (version, size) = (head.number, head.record.size);
         return Ok(PublishedVersion { path: session.path.clone(), version, size });
+    }
+    if let Some(dropped) = head.and_then(|head| DroppedContent::of(&head.record)) {
+        return Err(repository.dropped(&dropped.recipe));
     }
     let base = head.map(|head| (&head.record.root, head.record.size));
     let (built, size) = laid_over(repository, claim_owner, session, base, checkpoints)?;

@@ -202,11 +202,8 @@ fn whatever_is_recorded_dropped_and_restored_reads_as_it_was_made() {
                     let found = process.recipes().unwrap().readable;
                     let Some(recipe) = found.get(random.below(4) as usize) else { continue };
                     let is_needed = recipe_needs(&process).unwrap().contains_key(&recipe.digest);
-                    let changes = process.without_recipes(std::slice::from_ref(&recipe.id));
-                    assert_eq!(changes.is_err(), is_needed, "recipe {}", recipe.id);
-                    if let Ok(changes) = changes {
-                        process.commit(CLAIM_OWNER, changes, BTreeSet::new(), Vec::new()).unwrap();
-                    }
+                    let removed = process.remove_recipes(CLAIM_OWNER, std::slice::from_ref(&recipe.id));
+                    assert_eq!(removed.is_err(), is_needed, "recipe {}", recipe.id);
                 }
                 _ => {
                     process.close().unwrap();
@@ -330,6 +327,27 @@ fn a_drop_of_a_file_that_changed_meanwhile_is_refused() {
     assert_eq!(content(&process, "out"), b"another");
     let refused = plan_drop(&process, &["out"]).map(drop).unwrap_err();
     assert!(refused.to_string().contains("no recipe made just this version"), "{refused}");
+}
+
+#[test]
+fn a_drop_whose_recipe_was_removed_or_lost_an_input_meanwhile_is_refused() {
+    let world = World::new();
+    let (process, mut claims) = (world.process(), Claims(1000));
+    record(&process, &mut claims, &[], &["one"], 1);
+    record(&process, &mut claims, &["one"], &["two"], 2);
+    let plan = plan_drop(&process, &["two"]).unwrap();
+    let id = process.recipes().unwrap().readable[1].id.clone();
+    process.remove_recipes(CLAIM_OWNER, &[id]).unwrap();
+    let refused = process.drop_files(CLAIM_OWNER, &plan).unwrap_err();
+    assert!(matches!(refused, Error::Catalog(_)), "{refused}");
+    content(&process, "two");
+
+    record(&process, &mut claims, &["one"], &["two"], 3);
+    let plans = ["one", "two"].map(|name| plan_drop(&process, &[name]).unwrap());
+    process.drop_files(CLAIM_OWNER, &plans[0]).unwrap();
+    let refused = process.drop_files(CLAIM_OWNER, &plans[1]).unwrap_err();
+    assert!(matches!(refused, Error::Catalog(catalog::Error::HeadMoved { .. })), "{refused}");
+    drop_files(&process, &["two"]).unwrap();
 }
 
 #[test]

@@ -1,0 +1,284 @@
+//! Recipes: commands that leave their outputs in a store, and make them again.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use format::{ErrorCode, FileTime, StorePath};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use recipe::{Agreement, ComputeOptions, FilePlace, RecordRequest, RunOptions, ToleranceRequest};
+use repository::{ComputePlan, DroppedContent, OutputState, Recipe, Repository};
+
+use crate::entry::Entry;
+use crate::error::{of_path, of_recipe, of_repository};
+use crate::store::{Store, parse};
+
+/// The name from the command's directory on, and the path in the store.
+type Place = (Vec<u8>, Vec<u8>);
+
+/// How a command is recorded.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct RecordOptions {
+    inputs_not_kept: Vec<String>,
+    directory: PathBuf,
+    environment: Vec<(OsString, Option<OsString>)>,
+    programs: Vec<PathBuf>,
+    kept_program_bytes: u64,
+    /// An output's name or path, or none for all; the share of its largest value; the type of its values.
+    tolerances: Vec<(Option<Vec<u8>>, f64, String)>,
+    ignore_others: bool,
+    timeout_s: Option<f64>,
+    scratch: Option<PathBuf>,
+}
+
+/// How commands are run again.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct RecomputeOptions {
+    directory: PathBuf,
+    jobs: usize,
+    timeout_s: Option<f64>,
+    scratch: Option<PathBuf>,
+}
+
+/// Runs a command, and commits its outputs with a recipe. Returns the recipe's name, the seconds that the command took, and
+/// the paths and lengths of the outputs.
+#[pyfunction]
+pub fn record(
+    py: Python<'_>,
+    store: &Bound<'_, Store>,
+    command: Vec<Vec<u8>>,
+    outputs: Vec<Place>,
+    inputs: Vec<Place>,
+    options: RecordOptions,
+) -> PyResult<(String, f64, Vec<(Vec<u8>, u64)>)> {
+    let store = store.get();
+    let request = RecordRequest {
+        arguments: command,
+        outputs: places(outputs)?,
+        inputs: places(inputs)?,
+        inputs_not_kept: options.inputs_not_kept,
+        directory: options.directory,
+        environment: options.environment,
+        programs: options.programs,
+        kept_program_bytes: options.kept_program_bytes,
+        tolerances: options.tolerances.into_iter().map(tolerance).collect::<PyResult<_>>()?,
+        ignores_others: options.ignore_others,
+        timeout: timeout(options.timeout_s)?,
+        options: RunOptions { scratch: options.scratch, ..RunOptions::default() },
+    };
+    let (repository, interrupt) = (store.repository()?, Interrupt::default());
+    let recorded =
+        py.detach(|| recipe::record(repository, &request, &|| store.claim_owner(), &|| interrupt.has_come()));
+    let recorded = recorded.map_err(of_recipe)?;
+    let outputs = recorded.outputs.into_iter().map(|(path, bytes)| (path.as_bytes().to_vec(), bytes)).collect();
+    Ok((recorded.id, recorded.duration.as_secs_f64(), outputs))
+}
+
+/// Drops the data of files that recipes make again. Returns (path, recipe, bytes, snapshots that keep the data) of each.
+#[pyfunction]
+pub fn drop_recomputable(
+    py: Python<'_>,
+    store: &Bound<'_, Store>,
+    paths: Vec<Vec<u8>>,
+    directory: PathBuf,
+    dry_run: bool,
+) -> PyResult<Vec<(Vec<u8>, String, u64, Vec<String>)>> {
+    let (store, paths) = (store.get(), paths_of(&paths)?);
+    let repository = store.repository()?;
+    let dropped = py.detach(|| {
+        let mut obstacle = recipe::obstacle(&directory);
+        let plan = repository.plan_drop(&paths, &mut |recipe| obstacle(&recipe.record))?;
+        if !dry_run {
+            repository.drop_files(store.claim_owner(), &plan)?;
+        }
+        Ok(plan.files)
+    });
+    let fields =
+        |file: repository::DroppedFile| (file.path.as_bytes().to_vec(), file.recipe_id, file.bytes, file.snapshots);
+    Ok(dropped.map_err(of_repository)?.into_iter().map(fields).collect())
+}
+
+/// Returns (recipe, command, seconds it took, host and user that recorded it) of each command that these files take.
+#[pyfunction]
+pub fn plan_recompute(
+    py: Python<'_>,
+    store: &Bound<'_, Store>,
+    paths: Vec<Vec<u8>>,
+) -> PyResult<Vec<(String, Vec<Vec<u8>>, f64, String, u32)>> {
+    let (repository, paths) = (store.get().repository()?, paths_of(&paths)?);
+    let planned = py.detach(|| planned(repository, &paths));
+    let (_, plan) = planned.map_err(of_recipe)?;
+    let fields = |step: &repository::ComputeStep| {
+        let (id, record) = (step.recipe.id.clone(), &step.recipe.record);
+        (id, record.arguments.clone(), seconds(record.duration_ns), record.host.clone(), record.uid)
+    };
+    Ok(plan.steps.iter().map(fields).collect())
+}
+
+/// Makes the data of dropped files again, and stores it. Returns (path, bytes, whether it is the same bit for bit) of each.
+#[pyfunction]
+pub fn recompute(
+    py: Python<'_>,
+    store: &Bound<'_, Store>,
+    paths: Vec<Vec<u8>>,
+    options: RecomputeOptions,
+) -> PyResult<Vec<(Vec<u8>, u64, bool)>> {
+    let (store, paths, interrupt) = (store.get(), paths_of(&paths)?, Interrupt::default());
+    let repository = store.repository()?;
+    let options = ComputeOptions {
+        directory: options.directory,
+        jobs: options.jobs,
+        timeout: timeout(options.timeout_s)?,
+        run: RunOptions { scratch: options.scratch, ..RunOptions::default() },
+    };
+    let made = py.detach(|| {
+        let (files, plan) = planned(repository, &paths)?;
+        let note = |line: &str| eprintln!("thalweg: {line}");
+        let computed = recipe::compute(repository, &plan, &options, &note, &|| interrupt.has_come())?;
+        recipe::restore(repository, &computed, files.clone(), &|| store.claim_owner())?;
+        let made = files.into_iter().zip(&computed.files).map(|((path, entry), file)| {
+            let bytes = entry.head.map_or(0, |head| head.record.size);
+            (path.as_bytes().to_vec(), bytes, file.agreement == Agreement::Exact)
+        });
+        Ok(made.collect())
+    });
+    made.map_err(of_recipe)
+}
+
+/// Makes the data of dropped files again, for this process to read them until it closes the store.
+#[pyfunction]
+pub fn provide(
+    py: Python<'_>,
+    store: &Bound<'_, Store>,
+    entries: Vec<Bound<'_, Entry>>,
+    directory: PathBuf,
+) -> PyResult<()> {
+    let (store, interrupt) = (store.get(), Interrupt::default());
+    let (repository, recomputed) = (store.repository()?, store.recomputed.get()?);
+    let wanted: Vec<DroppedContent> =
+        entries.iter().filter_map(|entry| entry.get().record().and_then(DroppedContent::of)).collect();
+    let provided = py.detach(|| recomputed.provide(repository, &wanted, &directory, &|| interrupt.has_come()));
+    provided.map_err(of_recipe)
+}
+
+/// Returns a dict for each recipe that can be read.
+#[pyfunction]
+pub fn list_recipes<'py>(
+    py: Python<'py>,
+    store: &Bound<'py, Store>,
+    directory: PathBuf,
+) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let repository = store.get().repository()?;
+    let found = py.detach(|| repository.recipes()).map_err(of_repository)?;
+    let order = found.order();
+    let mut obstacle = recipe::obstacle(&directory);
+    let mut dicts = Vec::new();
+    for recipe in &found.readable {
+        let needed = order.needed(recipe).and_then(|needed| {
+            let hindered = needed.iter().find_map(|one| obstacle(&one.record));
+            hindered.map_or(Ok(needed.iter().map(|one| seconds(one.record.duration_ns)).sum::<f64>()), Err)
+        });
+        let states = py.detach(|| states(repository, recipe)).map_err(of_repository)?;
+        dicts.push(dict(py, recipe, &needed, &states)?);
+    }
+    Ok(dicts)
+}
+
+fn dict<'py>(
+    py: Python<'py>,
+    recipe: &Recipe,
+    needed: &Result<f64, String>,
+    states: &[OutputState],
+) -> PyResult<Bound<'py, PyDict>> {
+    let (record, dict) = (&recipe.record, PyDict::new(py));
+    let bytes = |bytes: &[u8]| PyBytes::new(py, bytes);
+    let outputs = record.outputs.iter().zip(states);
+    let outputs = outputs.map(|(output, state)| (bytes(output.path.as_bytes()), output.bytes, state.name()));
+    dict.set_item("id", &recipe.id)?;
+    dict.set_item("command", record.arguments.iter().map(|word| bytes(word)).collect::<Vec<_>>())?;
+    dict.set_item("recorded_ns", nanoseconds(record.recorded))?;
+    dict.set_item("host", &record.host)?;
+    dict.set_item("uid", record.uid)?;
+    dict.set_item("outputs", outputs.collect::<Vec<_>>())?;
+    dict.set_item("inputs", record.inputs.iter().map(|input| bytes(input.path.as_bytes())).collect::<Vec<_>>())?;
+    dict.set_item("inputs_not_kept", &record.inputs_not_kept)?;
+    dict.set_item("seconds", seconds(record.duration_ns))?;
+    dict.set_item("seconds_with_inputs", needed.as_ref().ok())?;
+    dict.set_item("why_not", needed.as_ref().err())?;
+    Ok(dict)
+}
+
+fn states(repository: &Repository, recipe: &Recipe) -> repository::Result<Vec<OutputState>> {
+    let outputs = &recipe.record.outputs;
+    let paths: Vec<StorePath> = outputs.iter().map(|output| output.path.clone()).collect();
+    let entries = repository.entries(&paths).into_iter().collect::<Result<Vec<_>, _>>()?;
+    Ok(outputs.iter().zip(&entries).map(|(output, entry)| OutputState::of(output, entry.as_ref())).collect())
+}
+
+type DroppedFiles = Vec<(StorePath, catalog::FileEntry)>;
+
+fn planned(repository: &Repository, paths: &[StorePath]) -> recipe::Result<(DroppedFiles, ComputePlan)> {
+    let (mut files, mut contents) = (Vec::new(), Vec::new());
+    for path in paths {
+        let entry = repository.catalog().entry(path)?;
+        let entry = entry.ok_or_else(|| catalog::Error::NotFound { path: path.clone() })?;
+        let content = entry.head.as_ref().and_then(|head| DroppedContent::of(&head.record));
+        let content = content.ok_or_else(|| recipe::Error::Refused {
+            code: ErrorCode::NotRecomputable,
+            why: format!("{path}: is not dropped"),
+        })?;
+        contents.push(content);
+        files.push((path.clone(), entry));
+    }
+    let plan = repository.plan_compute(&contents)?;
+    Ok((files, plan))
+}
+
+fn places(written: Vec<Place>) -> PyResult<Vec<FilePlace>> {
+    written.into_iter().map(|(name, path)| Ok(FilePlace { name, path: parse(&path)? })).collect()
+}
+
+fn paths_of(written: &[Vec<u8>]) -> PyResult<Vec<StorePath>> {
+    written.iter().map(|path| parse(path)).collect()
+}
+
+fn tolerance((output, relative, element): (Option<Vec<u8>>, f64, String)) -> PyResult<ToleranceRequest> {
+    if !(relative > 0.0 && relative < 1.0) {
+        return Err(PyValueError::new_err(format!("{relative}: a tolerance is a share between 0 and 1")));
+    }
+    Ok(ToleranceRequest { output, relative, element: element.parse().map_err(of_path)? })
+}
+
+fn timeout(timeout_s: Option<f64>) -> PyResult<Option<Duration>> {
+    let parsed = |timeout_s: f64| Duration::try_from_secs_f64(timeout_s).ok().filter(|timeout| !timeout.is_zero());
+    let refused =
+        |timeout_s| PyValueError::new_err(format!("{timeout_s}: a time limit is a number of seconds above 0"));
+    timeout_s.map(|timeout_s| parsed(timeout_s).ok_or_else(|| refused(timeout_s))).transpose()
+}
+
+fn seconds(duration_ns: u64) -> f64 {
+    duration_ns as f64 / 1e9
+}
+
+fn nanoseconds(time: FileTime) -> i128 {
+    time.as_ns()
+}
+
+/// Asks Python for signals while a command runs.
+#[derive(Default)]
+struct Interrupt(AtomicBool);
+
+impl Interrupt {
+    /// True from the first signal on whose handler raised something.
+    fn has_come(&self) -> bool {
+        if Python::attach(|py| py.check_signals()).is_err() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+        self.0.load(Ordering::Relaxed)
+    }
+}
