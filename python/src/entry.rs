@@ -2,7 +2,7 @@
 //! committed meanwhile.
 
 use catalog::{FileEntry, Version};
-use format::{FileKind, Root, StorePath, VersionRecord};
+use format::{FileKind, StorePath, VersionRecord};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use repository::DroppedContent;
@@ -101,10 +101,7 @@ impl Entry {
     /// page itself where it is small.
     #[getter]
     fn root<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
-        Some(match &self.record()?.root {
-            Root::Inline(page) => PyBytes::new(py, page),
-            Root::Stored { digest, .. } => PyBytes::new(py, digest),
-        })
+        Some(PyBytes::new(py, self.record()?.root.key()))
     }
 
     #[getter]

@@ -34,7 +34,9 @@ mod _thalweg {
     #[pymodule_export]
     use crate::plan::{EvictOrder, FetchOrder, Plan, RecallOrder, RunOrder};
     #[pymodule_export]
-    use crate::recipes::{drop_recomputable, list_recipes, plan_recompute, provide, recompute, record};
+    use crate::recipes::{
+        drop_recomputable, list_recipes, plan_recompute, provide, recompute, record, run_on_copies, store_run,
+    };
     #[pymodule_export]
     use crate::rounding::{parse_error_bound, round_values};
     #[pymodule_export]

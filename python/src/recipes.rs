@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use format::{ErrorCode, FileTime, StorePath};
+use format::{ErrorCode, FileTime, RecipeRecord, StorePath};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use recipe::{Agreement, ComputeOptions, FilePlace, RecordRequest, RunOptions, ToleranceRequest};
+use recipe::{
+    Agreement, ComputeOptions, FilePlace, RecordRequest, Recorded, RunOptions, ToleranceRequest, UnstoredRun,
+};
 use repository::{ComputePlan, DroppedContent, OutputState, Recipe, Repository};
 
 use crate::entry::Entry;
@@ -18,6 +20,11 @@ use crate::store::{Store, parse};
 
 /// The name from the command's directory on, and the path in the store.
 type Place = (Vec<u8>, Vec<u8>);
+
+/// The recipe's name, the seconds that the command took, and the paths and lengths of the outputs.
+type RecordedFields = (String, f64, Vec<(Vec<u8>, u64)>);
+/// A file in the command's directory and in the store, and where it is on this machine.
+type LocalPlace = (Vec<u8>, Vec<u8>, PathBuf);
 
 /// How a command is recorded.
 #[derive(FromPyObject)]
@@ -45,8 +52,7 @@ pub struct RecomputeOptions {
     scratch: Option<PathBuf>,
 }
 
-/// Runs a command, and commits its outputs with a recipe. Returns the recipe's name, the seconds that the command took, and
-/// the paths and lengths of the outputs.
+/// Runs a command, and commits its outputs with a recipe.
 #[pyfunction]
 pub fn record(
     py: Python<'_>,
@@ -55,28 +61,84 @@ pub fn record(
     outputs: Vec<Place>,
     inputs: Vec<Place>,
     options: RecordOptions,
-) -> PyResult<(String, f64, Vec<(Vec<u8>, u64)>)> {
+) -> PyResult<RecordedFields> {
     let store = store.get();
-    let request = RecordRequest {
-        arguments: command,
-        outputs: places(outputs)?,
-        inputs: places(inputs)?,
-        inputs_not_kept: options.inputs_not_kept,
-        directory: options.directory,
-        environment: options.environment,
-        programs: options.programs,
-        kept_program_bytes: options.kept_program_bytes,
-        tolerances: options.tolerances.into_iter().map(tolerance).collect::<PyResult<_>>()?,
-        ignores_others: options.ignore_others,
-        timeout: timeout(options.timeout_s)?,
-        options: RunOptions { scratch: options.scratch, ..RunOptions::default() },
-    };
+    let request = options.request(command, outputs, inputs)?;
     let (repository, interrupt) = (store.repository()?, Interrupt::default());
     let recorded =
         py.detach(|| recipe::record(repository, &request, &|| store.claim_owner(), &|| interrupt.has_come()));
-    let recorded = recorded.map_err(of_recipe)?;
+    recorded.map(fields).map_err(of_recipe)
+}
+
+fn fields(recorded: Recorded) -> RecordedFields {
     let outputs = recorded.outputs.into_iter().map(|(path, bytes)| (path.as_bytes().to_vec(), bytes)).collect();
-    Ok((recorded.id, recorded.duration.as_secs_f64(), outputs))
+    (recorded.id, recorded.duration.as_secs_f64(), outputs)
+}
+
+impl RecordOptions {
+    fn request(self, command: Vec<Vec<u8>>, outputs: Vec<Place>, inputs: Vec<Place>) -> PyResult<RecordRequest> {
+        Ok(RecordRequest {
+            arguments: command,
+            outputs: places(outputs)?,
+            inputs: places(inputs)?,
+            inputs_not_kept: self.inputs_not_kept,
+            directory: self.directory,
+            environment: self.environment,
+            programs: self.programs,
+            kept_program_bytes: self.kept_program_bytes,
+            tolerances: self.tolerances.into_iter().map(tolerance).collect::<PyResult<_>>()?,
+            ignores_others: self.ignore_others,
+            timeout: timeout(self.timeout_s)?,
+            options: RunOptions { scratch: self.scratch, ..RunOptions::default() },
+        })
+    }
+}
+
+/// A command that ran on copies of its inputs: its recipe, encoded, and the contents of the programs that this keeps.
+type EncodedRun<'py> = (Bound<'py, PyBytes>, Vec<Bound<'py, PyBytes>>);
+
+/// Runs a command on copies of its inputs; its outputs are moved to their targets. What it prints is in the files `stdout` and
+/// `stderr` of the directory `printed`.
+#[pyfunction]
+pub fn run_on_copies<'py>(
+    py: Python<'py>,
+    command: Vec<Vec<u8>>,
+    outputs: Vec<LocalPlace>,
+    inputs: Vec<LocalPlace>,
+    variables: Vec<(OsString, OsString)>,
+    printed: PathBuf,
+    options: RecordOptions,
+) -> PyResult<EncodedRun<'py>> {
+    let apart = |files: Vec<LocalPlace>| -> (Vec<Place>, Vec<PathBuf>) {
+        files.into_iter().map(|(name, path, file)| ((name, path), file)).unzip()
+    };
+    let ((outputs, targets), (inputs, copies)) = (apart(outputs), apart(inputs));
+    let mut request = options.request(command, outputs, inputs)?;
+    request.options.printed = Some(printed);
+    let interrupt = Interrupt::default();
+    let run = py.detach(|| recipe::run_on_copies(&request, &copies, &targets, variables, &|| interrupt.has_come()));
+    let run = run.map_err(of_recipe)?;
+    let programs = run.programs.iter().map(|program| PyBytes::new(py, program)).collect();
+    Ok((PyBytes::new(py, &run.record.encode()), programs))
+}
+
+/// Stores what a command left on this machine, with its recipe. Of inputs that have no digest in the store, `roots` are those
+/// of the versions that were read.
+#[pyfunction]
+pub fn store_run(
+    py: Python<'_>,
+    store: &Bound<'_, Store>,
+    record: &[u8],
+    programs: Vec<Vec<u8>>,
+    outputs: Vec<(Vec<u8>, PathBuf)>,
+    roots: Vec<(Vec<u8>, Vec<u8>)>,
+) -> PyResult<RecordedFields> {
+    let (store, record) = (store.get(), RecipeRecord::decode(record).map_err(of_path)?);
+    let outputs = outputs.into_iter().map(|(path, file)| Ok((parse(&path)?, file))).collect::<PyResult<Vec<_>>>()?;
+    let roots = roots.into_iter().map(|(path, root)| Ok((parse(&path)?, root))).collect::<PyResult<_>>()?;
+    let (repository, run) = (store.repository()?, UnstoredRun { record, programs });
+    let stored = py.detach(|| recipe::store_run(repository, run, &outputs, &roots, &|| store.claim_owner()));
+    stored.map(fields).map_err(of_recipe)
 }
 
 /// Drops the data of files that recipes make again. Returns (path, recipe, bytes, snapshots that keep the data) of each.

@@ -24,7 +24,10 @@ CLASSES = [
     file.ScratchFile,
 ]
 # Of `thalweg.diffusion`: exceptions and what users are given need no example.
-SHOWN = {"Command", "Diffusion", "File", "Output", "Results", "TaskFuture", "TaskResult", "as_completed"}
+SHOWN = {
+    *("Command", "Diffusion", "File", "Output", "RecordedCommand", "Results", "TaskFuture", "TaskResult"),
+    "as_completed",
+}
 
 
 def test_the_version_is_the_packages():

@@ -95,6 +95,25 @@ def record(
 ) -> tuple[str, float, list[tuple[bytes, int]]]:
     """Runs a command; the recipe's name, its seconds, and its outputs with their lengths."""
 
+def run_on_copies(
+    command: list[bytes],
+    outputs: list[tuple[bytes, bytes, str]],
+    inputs: list[tuple[bytes, bytes, str]],
+    variables: list[tuple[str, str]],
+    printed: str,
+    options: dict[str, object],
+) -> tuple[bytes, list[bytes]]:
+    """Runs a command on copies of its inputs; its recipe, encoded, and the contents of the programs that this keeps."""
+
+def store_run(
+    store: Store,
+    record: bytes,
+    programs: list[bytes],
+    outputs: list[tuple[bytes, str]],
+    roots: list[tuple[bytes, bytes]],
+) -> tuple[str, float, list[tuple[bytes, int]]]:
+    """Stores what a command left on this machine, with its recipe; returns the same as `record`."""
+
 def drop_recomputable(
     store: Store, paths: list[bytes], directory: str, dry_run: bool
 ) -> list[tuple[bytes, str, int, list[str]]]:

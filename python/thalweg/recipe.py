@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple, Tuple, Union
 
 from thalweg import _thalweg
 from thalweg.connections import using
@@ -15,6 +15,9 @@ from thalweg.filesystem import ThalwegFileSystem
 
 Word = Union[str, bytes, "os.PathLike[str]"]
 Places = Union[str, Iterable[str], Mapping[str, str]]
+Tolerance = Union[Tuple[float, str], Mapping[str, Tuple[float, str]], None]
+
+KEPT_PROGRAM_BYTES = 4 << 20
 
 
 class Recorded(NamedTuple):
@@ -87,10 +90,10 @@ def record(
     directory: str | os.PathLike[str] | None = None,
     programs: Iterable[str | os.PathLike[str]] = (),
     environment: Mapping[str, str | None] | None = None,
-    tolerance: tuple[float, str] | Mapping[str, tuple[float, str]] | None = None,
+    tolerance: Tolerance = None,
     ignore_others: bool = False,
     timeout_s: float | None = None,
-    kept_program_bytes: int = 4 << 20,
+    kept_program_bytes: int = KEPT_PROGRAM_BYTES,
     scratch: str | os.PathLike[str] | None = None,
     **storage_options: Any,
 ) -> Recorded:
@@ -138,13 +141,9 @@ def record(
     output_places = _places(outputs)
     fs = _file_system([path for _, path in output_places], store, storage_options)
     options = {
-        "inputs_not_kept": list(inputs_not_kept),
-        "directory": os.path.abspath(directory or os.curdir),
-        "environment": list((environment or {}).items()),
-        "programs": [os.fspath(program) for program in programs],
-        "kept_program_bytes": kept_program_bytes,
-        "tolerances": _tolerances(tolerance),
-        "ignore_others": ignore_others,
+        **record_options(
+            inputs_not_kept, directory, programs, environment, tolerance, ignore_others, kept_program_bytes
+        ),
         "timeout_s": timeout_s,
         "scratch": None if scratch is None else os.path.abspath(scratch),
     }
@@ -154,6 +153,27 @@ def record(
             opened, words, _in_store(fs, output_places), _in_store(fs, _places(inputs)), options
         )
     return Recorded(recipe, seconds, {os.fsdecode(path): size for path, size in made})
+
+
+def record_options(
+    inputs_not_kept: Iterable[str] = (),
+    directory: str | os.PathLike[str] | None = None,
+    programs: Iterable[str | os.PathLike[str]] = (),
+    environment: Mapping[str, str | None] | None = None,
+    tolerance: Tolerance = None,
+    ignore_others: bool = False,
+    kept_program_bytes: int = KEPT_PROGRAM_BYTES,
+) -> dict[str, Any]:
+    """Returns what `record` says of a command, but for its limits, as the extension module takes it."""
+    return {
+        "inputs_not_kept": list(inputs_not_kept),
+        "directory": os.path.abspath(directory or os.curdir),
+        "environment": list((environment or {}).items()),
+        "programs": [os.fspath(program) for program in programs],
+        "kept_program_bytes": kept_program_bytes,
+        "tolerances": _tolerances(tolerance),
+        "ignore_others": ignore_others,
+    }
 
 
 def drop(
@@ -278,9 +298,7 @@ def _in_store(fs: ThalwegFileSystem, places: list[tuple[str | None, str]]) -> li
     return found
 
 
-def _tolerances(
-    tolerance: tuple[float, str] | Mapping[str, tuple[float, str]] | None,
-) -> list[tuple[bytes | None, float, str]]:
+def _tolerances(tolerance: Tolerance) -> list[tuple[bytes | None, float, str]]:
     if tolerance is None:
         return []
     if isinstance(tolerance, Mapping):

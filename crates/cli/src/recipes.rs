@@ -44,7 +44,12 @@ impl RunArguments {
 
     pub fn options(&self, output: &Output) -> RunOptions {
         let &RunArguments { ref scratch, may_write_elsewhere, .. } = self;
-        RunOptions { scratch: scratch.clone(), may_write_elsewhere, prints_to_stderr: output.is_json() }
+        RunOptions {
+            scratch: scratch.clone(),
+            may_write_elsewhere,
+            prints_to_stderr: output.is_json(),
+            ..RunOptions::default()
+        }
     }
 }
 

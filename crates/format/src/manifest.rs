@@ -166,6 +166,14 @@ pub enum Root {
 }
 
 impl Root {
+    /// Names the content, though equal contents may have several names: the page itself where it is small, else its digest.
+    pub fn key(&self) -> &[u8] {
+        match self {
+            Root::Inline(page) => page,
+            Root::Stored { digest, .. } => digest,
+        }
+    }
+
     pub fn write(&self, to: &mut Writer) {
         match self {
             Root::Inline(page) => to.u8(0).blob(page),

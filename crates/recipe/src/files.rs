@@ -49,16 +49,33 @@ fn write_piece(file: &mut File, hasher: &mut blake3::Hasher, piece: Piece) -> st
             hasher.update(bytes);
             file.write_all(bytes)
         }
-        Piece::Zeros(mut left) | Piece::Hole(mut left) => {
-            file.seek(SeekFrom::Current(left as i64))?;
-            let zeros = [0; 64 << 10];
-            while left > 0 {
-                let count = left.min(zeros.len() as u64);
-                hasher.update(&zeros[..count as usize]);
-                left -= count;
-            }
+        Piece::Zeros(count) | Piece::Hole(count) => {
+            file.seek(SeekFrom::Current(count as i64))?;
+            hash_zeros(hasher, count);
             Ok(())
         }
+    }
+}
+
+/// Returns the digest of a version's content, which is read for it.
+pub fn digest_of_version(repository: &Repository, version: &VersionRecord) -> Result<[u8; 32]> {
+    let mut hasher = blake3::Hasher::new();
+    repository.version_reader(version).pieces(0..version.size, |piece| {
+        match piece {
+            Piece::Data(bytes) => drop(hasher.update(bytes)),
+            Piece::Zeros(count) | Piece::Hole(count) => hash_zeros(&mut hasher, count),
+        }
+        Ok(())
+    })?;
+    Ok(*hasher.finalize().as_bytes())
+}
+
+fn hash_zeros(hasher: &mut blake3::Hasher, mut left: u64) {
+    let zeros = [0; 64 << 10];
+    while left > 0 {
+        let count = left.min(zeros.len() as u64);
+        hasher.update(&zeros[..count as usize]);
+        left -= count;
     }
 }
 

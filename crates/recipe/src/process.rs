@@ -1,6 +1,7 @@
 //! One run of a command: in its own process group, which ends with it, with us, with a signal to us, or after its time.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -26,7 +27,12 @@ pub struct RunOptions {
     pub may_write_elsewhere: bool,
     /// What they print goes to standard error.
     pub prints_to_stderr: bool,
+    /// What they print goes to the files [`STANDARD_OUTPUT`] and [`STANDARD_ERROR`] in this directory.
+    pub printed: Option<PathBuf>,
 }
+
+pub const STANDARD_OUTPUT: &str = "stdout";
+pub const STANDARD_ERROR: &str = "stderr";
 
 /// A command to run.
 pub struct Run<'a> {
@@ -42,7 +48,12 @@ impl Run<'_> {
     /// Runs it; an error where it does not exit with 0. Returns how long it took.
     pub fn run(&self, must_stop: &(dyn Fn() -> bool + Sync)) -> Result<Duration> {
         let begun = Instant::now();
-        let mut child = self.command().spawn().map_err(|error| self.failed(&format!("cannot be run: {error}")))?;
+        let mut command = self.command();
+        if let Some(directory) = &self.options.printed {
+            let made = |name| File::create(directory.join(name)).map_err(|error| Error::io(directory, error));
+            command.stdout(made(STANDARD_OUTPUT)?).stderr(made(STANDARD_ERROR)?);
+        }
+        let mut child = command.spawn().map_err(|error| self.failed(&format!("cannot be run: {error}")))?;
         let ended = await_end(&child, self.timeout, must_stop);
         let status = end_group(&mut child).map_err(|error| self.failed(&error.to_string()))?;
         match ended {

@@ -83,42 +83,103 @@ pub fn record(
     // What is read stays there until the recipe keeps it.
     let _pin = repository.lease().hold();
     let mut inputs = request.find_inputs(repository)?;
-    let kept = environment::kept(std::env::vars_os(), &request.environment);
-    let programs = request.find_programs(&kept, &inputs)?;
-    let scratch = Scratch::new(request.options.scratch.as_deref())?;
-    let (work, temporary) = (scratch.directory("work")?, scratch.directory("tmp")?);
-    inputs.iter_mut().try_for_each(|input| place_input(repository, input, &work))?;
-    programs.files.iter().try_for_each(|program| place_program(&program.record, &program.source, &work))?;
-    let directories = request.output_directories();
-    directories.iter().try_for_each(|directory| make_directory(&place(&work, directory)))?;
-    let before = Names::below(&work)?;
-    let run = Run {
-        arguments: &programs.arguments,
-        environment: &kept,
-        working_directory: &work,
-        temporary: &temporary,
-        timeout: request.timeout,
-        options: &request.options,
-    };
-    let duration = run.run(must_stop)?;
-    let outputs = request.find_outputs(&before, &Names::below(&work)?)?;
-    let (entries, outputs) = request.store_outputs(repository, &outputs, &work, claim_owners)?;
+    let names = inputs.iter().map(|input| input.record.name.clone()).collect();
+    let attempt = Attempt::new(request, std::env::vars_os(), names)?;
+    inputs.iter_mut().try_for_each(|input| place_input(repository, input, &attempt.work))?;
+    let (outputs, duration) = attempt.run(must_stop)?;
+    let (entries, outputs) = request.store_outputs(repository, &outputs, &attempt.work, claim_owners)?;
     if must_stop() {
         return Err(Error::Stopped);
     }
-    let record = request.describe(&programs, kept, &inputs, outputs, duration);
-    let sizes = record.outputs.iter().map(|output| (output.path.clone(), output.bytes)).collect();
-    let contents = programs.kept_contents(&work)?;
-    let versions = inputs.into_iter().map(|input| input.version).collect();
-    let draft = RecipeDraft { record, programs: contents, inputs: versions };
+    let (records, versions) = inputs.into_iter().map(|input| (input.record, input.version)).unzip();
+    let (record, programs) = attempt.describe(records, outputs, duration)?;
+    let draft = RecipeDraft { record, programs, inputs: versions };
     let recorded = repository.record_recipe(claim_owners(), &draft, &entries)?;
-    let programs_not_kept = programs.files.iter().filter(|program| !program.record.is_kept);
-    let programs_not_kept = programs_not_kept.map(|program| program.record.name.clone()).collect();
-    Ok(Recorded { id: recorded.id, outputs: sizes, duration, programs_not_kept })
+    Ok(Recorded::new(recorded.id, &draft.record))
+}
+
+impl Recorded {
+    pub(crate) fn new(id: String, record: &RecipeRecord) -> Self {
+        let outputs = record.outputs.iter().map(|output| (output.path.clone(), output.bytes)).collect();
+        let not_kept = record.programs.iter().filter(|program| !program.is_kept);
+        let programs_not_kept = not_kept.map(|program| program.name.clone()).collect();
+        Recorded { id, outputs, duration: Duration::from_nanos(record.duration_ns), programs_not_kept }
+    }
+}
+
+/// One run of a command that leaves a recipe, in a directory of its own.
+pub(crate) struct Attempt<'a> {
+    request: &'a RecordRequest,
+    environment: Vec<(Vec<u8>, Vec<u8>)>,
+    programs: Programs,
+    /// Where the inputs are to be before it runs.
+    pub work: PathBuf,
+    temporary: PathBuf,
+    _scratch: Scratch,
+}
+
+impl<'a> Attempt<'a> {
+    /// `variables` are those of the caller; `inputs` are the names of all input files.
+    pub fn new(
+        request: &'a RecordRequest,
+        variables: impl Iterator<Item = (OsString, OsString)>,
+        inputs: Vec<Vec<u8>>,
+    ) -> Result<Self> {
+        let environment = environment::kept(variables, &request.environment);
+        let programs = request.find_programs(&environment, inputs)?;
+        let scratch = Scratch::new(request.options.scratch.as_deref())?;
+        let (work, temporary) = (scratch.directory("work")?, scratch.directory("tmp")?);
+        Ok(Attempt { request, environment, programs, work, temporary, _scratch: scratch })
+    }
+
+    /// Returns the files that are outputs, and how long it took.
+    pub fn run(&self, must_stop: &(dyn Fn() -> bool + Sync)) -> Result<(Vec<FilePlace>, Duration)> {
+        let (request, work) = (self.request, &self.work);
+        self.programs.files.iter().try_for_each(|program| place_program(&program.record, &program.source, work))?;
+        let directories = request.output_directories();
+        directories.iter().try_for_each(|directory| make_directory(&place(work, directory)))?;
+        let before = Names::below(work)?;
+        let run = Run {
+            arguments: &self.programs.arguments,
+            environment: &self.environment,
+            working_directory: work,
+            temporary: &self.temporary,
+            timeout: request.timeout,
+            options: &request.options,
+        };
+        let duration = run.run(must_stop)?;
+        Ok((request.find_outputs(&before, &Names::below(work)?)?, duration))
+    }
+
+    /// Returns the recipe, and the contents of the programs that it keeps.
+    pub fn describe(
+        self,
+        inputs: Vec<RecipeInput>,
+        outputs: Vec<RecipeOutput>,
+        duration: Duration,
+    ) -> Result<(RecipeRecord, Vec<Vec<u8>>)> {
+        let contents = self.programs.kept_contents(&self.work)?;
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let record = RecipeRecord {
+            arguments: self.programs.arguments,
+            programs: self.programs.files.into_iter().map(|program| program.record).collect(),
+            environment: self.environment,
+            inputs,
+            inputs_not_kept: self.request.inputs_not_kept.clone(),
+            outputs,
+            directories: self.request.output_directories(),
+            ignores_others: self.request.ignores_others,
+            duration_ns: duration.as_nanos() as u64,
+            recorded: FileTime { seconds: since_1970.as_secs() as i64, nanoseconds: since_1970.subsec_nanos() },
+            host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+            uid: rustix::process::geteuid().as_raw(),
+        };
+        Ok((record, contents))
+    }
 }
 
 impl RecordRequest {
-    fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         if self.arguments.is_empty() || self.outputs.is_empty() {
             return Err(Error::refused(ErrorCode::Usage, "a recipe needs a command and at least one output"));
         }
@@ -181,9 +242,8 @@ impl RecordRequest {
         })
     }
 
-    fn find_programs(&self, kept: &[(Vec<u8>, Vec<u8>)], inputs: &[Input]) -> Result<Programs> {
-        let inputs = inputs.iter().map(|input| input.record.name.clone());
-        let others = inputs.chain(self.outputs.iter().map(|output| output.name.clone())).collect();
+    fn find_programs(&self, kept: &[(Vec<u8>, Vec<u8>)], inputs: Vec<Vec<u8>>) -> Result<Programs> {
+        let others = inputs.into_iter().chain(self.outputs.iter().map(|output| output.name.clone())).collect();
         let path = kept.iter().find(|(name, _)| name == b"PATH").map_or(&b"/usr/bin:/bin"[..], |(_, value)| value);
         let (directory, more, kept_bytes) = (&self.directory, &self.programs[..], self.kept_program_bytes);
         ProgramSearch { directory, path, more, others, kept_bytes }.find(&self.arguments)
@@ -224,18 +284,15 @@ impl RecordRequest {
         let (mut entries, mut records) = (Vec::new(), Vec::new());
         for FilePlace { name, path } in outputs {
             let file = place(work, name);
-            let draft = files::store(repository, claim_owners(), &file)?;
-            let version = draft.version();
-            let digest = version.content.map_or_else(|| files::digest(&file).map(|(digest, _)| digest), Ok)?;
-            let (name, tolerance) = (name.clone(), self.tolerance(name, path, &file)?);
-            records.push(RecipeOutput { name, path: path.clone(), bytes: version.size, digest, tolerance });
-            let attributes = attributes(&file)?;
-            entries.push(CommitEntry { path: path.clone(), attributes, mode: WriteMode::Replace, draft });
+            let (entry, digest) = store_file(repository, claim_owners(), path, &file)?;
+            let (bytes, tolerance) = (entry.draft.version().size, self.tolerance(name, path, &file)?);
+            records.push(RecipeOutput { name: name.clone(), path: path.clone(), bytes, digest, tolerance });
+            entries.push(entry);
         }
         Ok((entries, records))
     }
 
-    fn tolerance(&self, name: &[u8], path: &StorePath, file: &Path) -> Result<Option<RecipeTolerance>> {
+    pub(crate) fn tolerance(&self, name: &[u8], path: &StorePath, file: &Path) -> Result<Option<RecipeTolerance>> {
         let is_meant = |output: &[u8]| output == name || output == path.as_bytes();
         let of_it = |tolerance: &&ToleranceRequest| tolerance.output.as_deref().is_none_or(is_meant);
         let Some(found) = self.tolerances.iter().rev().find(of_it) else { return Ok(None) };
@@ -248,32 +305,6 @@ impl RecordRequest {
         }
         Ok(Some(RecipeTolerance { relative, element, statistics: check::count(element, file)? }))
     }
-
-    fn describe(
-        &self,
-        programs: &Programs,
-        environment: Vec<(Vec<u8>, Vec<u8>)>,
-        inputs: &[Input],
-        outputs: Vec<RecipeOutput>,
-        duration: Duration,
-    ) -> RecipeRecord {
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-        RecipeRecord {
-            arguments: programs.arguments.clone(),
-            programs: programs.files.iter().map(|program| program.record.clone()).collect(),
-            environment,
-            inputs: inputs.iter().map(|input| input.record.clone()).collect(),
-            inputs_not_kept: self.inputs_not_kept.clone(),
-            outputs,
-            directories: self.output_directories(),
-            ignores_others: self.ignores_others,
-            duration_ns: duration.as_nanos() as u64,
-            recorded: FileTime { seconds: since_1970.as_secs() as i64, nanoseconds: since_1970.subsec_nanos() },
-            host,
-            uid: rustix::process::geteuid().as_raw(),
-        }
-    }
 }
 
 impl Programs {
@@ -283,6 +314,19 @@ impl Programs {
         let read = |path: PathBuf| fs::read(&path).map_err(|error| Error::io(&path, error));
         kept.map(|program| read(place(work, &program.record.name))).collect()
     }
+}
+
+/// Stores a file's content for a path; returns its digest too.
+pub(crate) fn store_file(
+    repository: &Arc<Repository>,
+    claim_owner: ClaimOwner,
+    path: &StorePath,
+    file: &Path,
+) -> Result<(CommitEntry, [u8; 32])> {
+    let draft = files::store(repository, claim_owner, file)?;
+    let digest = draft.version().content.map_or_else(|| files::digest(file).map(|(digest, _)| digest), Ok)?;
+    let (path, attributes) = (path.clone(), attributes(file)?);
+    Ok((CommitEntry { path, attributes, mode: WriteMode::Replace, draft }, digest))
 }
 
 fn input(place: FilePlace, entry: catalog::FileEntry) -> Result<Input> {

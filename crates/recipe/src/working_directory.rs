@@ -83,12 +83,14 @@ impl Names {
         matches!(self.0.get(name), Some(State::Regular(_)))
     }
 
+    /// Returns the regular files.
+    pub fn regular(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter().filter(|(_, state)| matches!(state, State::Regular(_))).map(|(name, _)| &name[..])
+    }
+
     /// Returns the regular files below a directory.
     pub fn regular_below<'a>(&'a self, directory: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
-        let files = self.0.iter().filter(|(_, state)| matches!(state, State::Regular(_)));
-        files
-            .map(|(name, _)| &name[..])
-            .filter(move |name| name.strip_prefix(directory).is_some_and(|rest| rest.starts_with(b"/")))
+        self.regular().filter(move |name| name.strip_prefix(directory).is_some_and(|rest| rest.starts_with(b"/")))
     }
 }
 

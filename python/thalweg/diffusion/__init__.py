@@ -15,9 +15,11 @@ from thalweg.diffusion.diffusion import Diffusion
 from thalweg.diffusion.failure import InputFailed, TaskTimeout, WorkerLost, WorkerTraceback
 from thalweg.diffusion.futures import Scattered, TaskFuture, as_completed
 from thalweg.diffusion.journal import RunFolderBusy
+from thalweg.diffusion.recorded_command import RecordedCommand
 from thalweg.diffusion.results import Results, TaskResult
 from thalweg.diffusion.run import RunLost
 from thalweg.diffusion.stores.outputs import OutputMissing
+from thalweg.diffusion.stores.recorded import NotRecorded
 from thalweg.diffusion.stores.store_retry import StoreGone
 
 __all__ = [
@@ -27,8 +29,10 @@ __all__ = [
     "File",
     "InputFailed",
     "LocalPath",
+    "NotRecorded",
     "Output",
     "OutputMissing",
+    "RecordedCommand",
     "Results",
     "RunFolderBusy",
     "RunLost",

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import fsspec
 from fsspec.core import has_magic
@@ -21,6 +21,9 @@ from thalweg.diffusion.cache.item import Item
 
 # Where users find what the standard library defines elsewhere.
 _PUBLIC_MODULES = {"genericpath": "os.path", "posixpath": "os.path", "_operator": "operator"}
+
+# What a local path is of: a whole `File`, a range of one, or an `Output`.
+Kind = Literal["file", "range", "output"]
 
 # Where what follows `://` is a path.
 _WITHOUT_HOST = ("file", "local", "memory")
@@ -136,16 +139,17 @@ class Output:
 class LocalPath(str):
     """The path a task gets for a `File` or an `Output`."""
 
-    __slots__ = ("url",)
+    __slots__ = ("url", "kind")
     url: str
+    kind: Kind
 
-    def __new__(cls, path: str, url: str = "") -> LocalPath:
+    def __new__(cls, path: str, url: str = "", kind: Kind = "file") -> LocalPath:
         made = super().__new__(cls, path)
-        made.url = url
+        made.url, made.kind = url, kind
         return made
 
     def __reduce__(self) -> Any:
-        return LocalPath, (str(self), self.url)
+        return LocalPath, (str(self), self.url, self.kind)
 
 
 def absolute(url: str | os.PathLike[str]) -> str:

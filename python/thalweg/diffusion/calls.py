@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from thalweg.diffusion.arguments import File, LocalPath, Output
+from thalweg.diffusion.cache.item import Item
 from thalweg.diffusion.pickling import Pickler
 
 DIGEST_BYTES = 16
@@ -323,9 +324,9 @@ class _Unpickler(pickle.Unpickler):
 
     def _make(self, kind: str, which: Any, url: str = "") -> Any:
         if kind == "file":
-            return LocalPath(self._places.inputs[which], url)
+            return LocalPath(self._places.inputs[which], url, "file" if Item.of_key(which).whole else "range")
         if kind == "output":
-            return LocalPath(self._places.outputs[which], which)
+            return LocalPath(self._places.outputs[which], which, "output")
         if kind == "shared":
             return self._places.shared(which)
         return _Unpickler(self._places.values[which], self._places, self._made).load()

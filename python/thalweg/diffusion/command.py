@@ -8,7 +8,7 @@ from typing import Any
 
 _PLACE = re.compile(r"\{(\d+)\}")
 # Of what a command that failed wrote, so much is in the message.
-_MAX_OUTPUT_BYTES = 4000
+MAX_OUTPUT_BYTES = 4000
 
 
 class CommandFailed(RuntimeError):
@@ -44,7 +44,7 @@ class Command:
         words = [self._filled(word, arguments) for word in self.words]
         ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True)
         if ended.returncode != 0:
-            output = (ended.stderr or ended.stdout)[-_MAX_OUTPUT_BYTES:].decode(errors="replace")
+            output = (ended.stderr or ended.stdout)[-MAX_OUTPUT_BYTES:].decode(errors="replace")
             raise CommandFailed(f"{' '.join(words)}: status {ended.returncode}\n{output}")
         return ended.stdout.decode(errors="replace")
 

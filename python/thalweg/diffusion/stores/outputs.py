@@ -23,6 +23,10 @@ from thalweg.disk_cache.tree import size_of
 _SLOWEST_BYTES_PER_S = 1e6
 
 
+# Beside the outputs of an attempt, if its command leaves a recipe.
+RECIPE_NAME = "recipe"
+
+
 class OutputMissing(FileNotFoundError):
     """The task ended well, but did not write one of its outputs."""
 
@@ -33,6 +37,8 @@ class Outputs:
     def __init__(self, folder: str, urls: tuple[str, ...], replaced: tuple[str, ...] = ()) -> None:
         self.folder = folder
         self.replaced = replaced
+        # Of the inputs that are whole files, as the cache has them.
+        self.input_versions: dict[str, str | None] = {}
         self.paths = {url: os.path.join(folder, str(at), base_name(url)) for at, url in enumerate(urls)}
 
     def prepare(self) -> None:
@@ -49,6 +55,13 @@ class Outputs:
 
     def folders(self) -> list[str]:
         return [url for url, path in self.paths.items() if os.path.isdir(path)]
+
+    @property
+    def recipe_path(self) -> str:
+        return os.path.join(self.folder, RECIPE_NAME)
+
+    def has_recipe(self) -> bool:
+        return os.path.exists(self.recipe_path)
 
     def remove(self) -> None:
         if self.paths:

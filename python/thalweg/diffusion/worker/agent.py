@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 from thalweg.diffusion.cache.item import Item
@@ -47,7 +48,7 @@ from thalweg.diffusion.messages import (
     Writing,
 )
 from thalweg.diffusion.options import Options
-from thalweg.diffusion.stores import outputs
+from thalweg.diffusion.stores import outputs, recorded
 from thalweg.diffusion.stores.outputs import Outputs
 from thalweg.diffusion.stores.store_retry import StoreRetry
 from thalweg.diffusion.worker.execution import Calling, Outcome
@@ -438,6 +439,7 @@ class Agent:
                 del self._jobs[run.task]
             self._release(job)
             if outcome.failure is None and run.outputs:
+                job.outputs.input_versions = {key: version for key, version in job.versions if Item.of_key(key).whole}
                 self._written[(run.task, run.attempt)] = job.outputs
             else:
                 job.outputs.remove()
@@ -476,7 +478,12 @@ class Agent:
             return
         try:
             self._claim_folders(order, written)
-            published = [self._put(url, path, order) for url, path in written.paths.items()]
+            if written.has_recipe():
+                self._put_with_recipe(written)
+            else:
+                for url, path in written.paths.items():
+                    self._put(url, path, order)
+            published = [self._adopt(url, path) for url, path in written.paths.items()]
         except Exception as error:
             self._report(Unpublished(order.task, order.attempt, Failure.of(error)))
         else:
@@ -498,8 +505,13 @@ class Agent:
         if folders:
             self._report(Writing(order.task, order.attempt, folders))
 
-    def _put(self, url: str, path: str, order: Publish) -> PublishedOutput:
-        count, is_folder = size_of(path), os.path.isdir(path)
+    def _put_with_recipe(self, written: Outputs) -> None:
+        """All outputs at once: they are of one store."""
+        options = self._options
+        act = partial(recorded.put, written, options.storage_options, options.store_stall_timeout_s)
+        self._store_retry.call(next(iter(written.paths)), act, lambda: self._is_closed)
+
+    def _put(self, url: str, path: str, order: Publish) -> None:
         mark = f"{self._options.run}-{order.task}-{order.attempt}"
         options = self._options
         self._store_retry.call(
@@ -507,6 +519,10 @@ class Agent:
             lambda: outputs.put(path, url, mark, options.storage_options, options.store_stall_timeout_s),
             lambda: self._is_closed,
         )
+
+    def _adopt(self, url: str, path: str) -> PublishedOutput:
+        """Puts an output, which is in its place, into the cache."""
+        count, is_folder, options = size_of(path), os.path.isdir(path), self._options
         item = Item(url)
         with self._changed:
             self._mark_gone([item.key])

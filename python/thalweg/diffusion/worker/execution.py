@@ -24,6 +24,7 @@ from thalweg.diffusion.calls import Places, unpacked
 from thalweg.diffusion.failure import CannotStart, Failure, TaskTimeout, WorkerLost
 from thalweg.diffusion.pickling import dumps
 from thalweg.diffusion.running_time import RunningTime
+from thalweg.diffusion.worker.own_environment import for_task_process
 
 # Time a process may take to start and to load a function, beside the task's own time.
 _LOADING_S = 120.0
@@ -250,7 +251,7 @@ def _spawned(said: int) -> subprocess.Popen[bytes]:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=said,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            env=for_task_process(os.pathsep.join(path for path in sys.path if path)),
             start_new_session=True,
             bufsize=0,
             pass_fds=(standard_error,),
