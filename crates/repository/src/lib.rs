@@ -10,6 +10,7 @@
 mod admission;
 mod agreement;
 mod batches;
+mod block_map;
 mod blocks;
 mod catalog_lock;
 mod checked_runs;
@@ -20,6 +21,7 @@ mod dedup;
 mod deduplicate;
 mod divergence;
 mod draft;
+mod encoded_blocks;
 mod engines;
 mod equal_content;
 mod error;

@@ -125,6 +125,12 @@ pub trait SegmentStore: Send + Sync {
         Duration::ZERO
     }
 
+    /// Returns whether blocks with numbers of this container come over a network rather than from this machine's disks,
+    /// however long that takes.
+    fn is_remote(&self, _container: ContainerId) -> bool {
+        false
+    }
+
     /// Releases all open claims of this claim owner.
     fn release(&self, claim_owner: ClaimOwner);
 

@@ -12,7 +12,7 @@ const FIELD: &str = "\
     behaviour bitmap blocks bound budget buffer buffers builder built bulk bytes cached challenge change charge checked \
     choice chunker claims client clock closing code codec collect commit committed comparison completion compression compute \
     confirmed connection connections containers content context counters counting credentials cursor damage decoded dedup \
-    detach difference digest directory disconnect done drop dropped durable element encoding ends engines entries entry \
+    detach difference digest directory disconnect done drop dropped durable element encoded encoding ends engines entries entry \
     error event extents failed failure fault faulty fetch field figures file files filter flight float forwarder frame \
     frames from guard handle handler handshake header heartbeats held hello holders id identity idle in incoming index input \
     io issued join key kind known lease leaves limits link list live liveness local lock lost lru manifests map memory merge \

@@ -7,7 +7,8 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 use format::{
-    Block, BlockKind, ChunkerKind, Fingerprint, MAX_SEGMENT_BYTES, Run, SegmentAddress, SegmentEntry, Settings,
+    Block, BlockKind, ChunkerKind, ContainerId, Fingerprint, MAX_SEGMENT_BYTES, Run, SegmentAddress, SegmentEntry,
+    Settings,
 };
 use store::{Answer, ClaimOwner, Error, Lru, Result, SegmentStore, StoredBlock, get_one_by_one};
 
@@ -285,6 +286,11 @@ impl SegmentStore for NearStore {
 
     fn round_trip(&self) -> Duration {
         self.far.round_trip()
+    }
+
+    fn is_remote(&self, container: ContainerId) -> bool {
+        // With room, blocks are in the near containers, which this machine's page cache holds.
+        !is_near(container) && self.cached.is_full() && self.far.is_remote(container)
     }
 
     fn release(&self, claim_owner: ClaimOwner) {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use catalog::{FileEntry, Names, Purpose};
-use format::{Block, ChunkerKind, Fingerprint, Run, SegmentEntry, VersionRecord};
+use format::{Block, ChunkerKind, ContainerId, Fingerprint, Run, SegmentEntry, VersionRecord};
 use random::Random;
 use repository::{Lease, Packer, Piece, Repository};
 use store::{Answer, ClaimOwner, SegmentStore, StoredBlock};
@@ -40,6 +40,10 @@ impl SegmentStore for Far {
 
     fn round_trip(&self) -> Duration {
         store::FAR
+    }
+
+    fn is_remote(&self, _container: ContainerId) -> bool {
+        true
     }
 
     fn release(&self, claim_owner: ClaimOwner) {

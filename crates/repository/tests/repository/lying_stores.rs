@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use catalog::{Names, Purpose};
-use format::{Block, Fingerprint, Label, Run, SegmentEntry};
+use format::{Block, ContainerId, Fingerprint, Label, Run, SegmentEntry};
 use random::Random;
 use repository::{Lease, Packer, Repository};
 use store::{Answer, ClaimOwner, Result, SegmentStore, StoredBlock};
@@ -89,6 +89,10 @@ impl SegmentStore for Lying {
 
     fn round_trip(&self) -> Duration {
         self.round_trip
+    }
+
+    fn is_remote(&self, _container: ContainerId) -> bool {
+        !self.round_trip.is_zero()
     }
 
     fn release(&self, claim_owner: ClaimOwner) {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use format::{Block, Fingerprint, Run, SegmentEntry};
+use format::{Block, ContainerId, Fingerprint, Run, SegmentEntry};
 use store::{Answer, ClaimOwner, Error, Result, SegmentStore, StoredBlock};
 
 use super::Remote;
@@ -146,6 +146,10 @@ impl SegmentStore for RemoteStore {
 
     fn round_trip(&self) -> Duration {
         self.remote.round_trip()
+    }
+
+    fn is_remote(&self, _container: ContainerId) -> bool {
+        true
     }
 
     fn release(&self, claim_owner: ClaimOwner) {
