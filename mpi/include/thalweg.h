@@ -21,7 +21,7 @@ typedef enum {
     THALWEG_OK = 0,
     THALWEG_NOT_FOUND = 1,    /* no such file */
     THALWEG_EXISTS = 2,       /* exclusive creation of a file that is there */
-    THALWEG_REFUSED = 3,      /* bad name, a directory, flags that do not fit */
+    THALWEG_REFUSED = 3,      /* bad name, a directory, flags that do not fit, dropped data */
     THALWEG_UNAVAILABLE = 4,  /* no node can be reached, after all retries */
     THALWEG_FULL = 5,         /* no space left at the store */
     THALWEG_CORRUPT = 6,      /* stored data is damaged */

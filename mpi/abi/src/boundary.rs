@@ -82,7 +82,7 @@ fn code_of(kind: FailureKind) -> c_int {
     match kind {
         FailureKind::NotFound => NOT_FOUND,
         FailureKind::Exists => EXISTS,
-        FailureKind::Refused => REFUSED,
+        FailureKind::Refused | FailureKind::DataDropped => REFUSED,
         FailureKind::Unavailable => UNAVAILABLE,
         FailureKind::Full => FULL,
         FailureKind::Corrupt => CORRUPT,

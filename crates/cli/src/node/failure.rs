@@ -11,7 +11,8 @@ pub(super) fn of(error: Error) -> Failure {
             Failure::new(FailureKind::Corrupt, error.to_string())
         }
         Error::NoStore { .. } => Failure::new(FailureKind::NotFound, error.to_string()),
-        Error::Refused { .. } | Error::Dropped(_) => Failure::new(FailureKind::Refused, error.to_string()),
+        Error::Refused { .. } => Failure::new(FailureKind::Refused, error.to_string()),
+        Error::Dropped(_) => Failure::new(FailureKind::DataDropped, error.to_string()),
         Error::NoRoom(_) => Failure::new(FailureKind::Full, error.to_string()),
         Error::Io { .. } if error.is_full() => Failure::new(FailureKind::Full, error.to_string()),
         Error::Io { .. } | Error::Failed(_) => Failure::new(FailureKind::Io, error.to_string()),

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use catalog::{FileEntry, Join, Names, PathSession};
 use format::{Change, FileKind, HandleKey, SessionId, StorePath};
-use repository::{DroppedContent, LEASE_MS, WriteOrigin, is_reserved, publish};
+use repository::{DroppedContent, Error, LEASE_MS, Repository, WriteOrigin, is_reserved, publish};
 use transfer::Replier;
 use transfer::message::{Failure, FailureKind, Reply};
 
@@ -59,7 +59,7 @@ impl Connection {
         let entry = names.entry(&path)?;
         check_kind(&path, entry.as_ref().map(|entry| entry.attributes.kind))?;
         check_parents(names, &path)?;
-        check_data(&path, entry.as_ref())?;
+        check_data(&self.node.repository, &path, entry.as_ref())?;
         let size = entry.as_ref().and_then(|entry| entry.head.as_ref()).map_or(0, |head| head.record.size);
         let exists = entry.is_some() || catalog.live_session(&path)?.is_some();
         if !exists && flags & CREATE == 0 {
@@ -262,16 +262,22 @@ fn answers_within(nodes: &[String], timeout: Duration) -> bool {
 }
 
 /// Refuses a file whose data was dropped: neither could it be read, nor what is written be laid over it.
-fn check_data(path: &StorePath, entry: Option<&FileEntry>) -> Result<(), Failure> {
-    match entry.and_then(|entry| entry.head.as_ref()).and_then(|head| DroppedContent::of(&head.record)) {
-        None => Ok(()),
-        Some(dropped) => {
-            let id = format::recipe_id(&dropped.recipe);
-            let why =
-                format!("{path}: the data was dropped; recipe {id} makes it again: `thalweg recompute STORE::{path}`");
-            Err(Failure::new(FailureKind::Refused, why))
-        }
-    }
+fn check_data(repository: &Repository, path: &StorePath, entry: Option<&FileEntry>) -> Result<(), Failure> {
+    let Some(content) = entry.and_then(|entry| DroppedContent::of(&entry.head.as_ref()?.record)) else { return Ok(()) };
+    let dropped = match repository.dropped(&content.recipe) {
+        Error::Dropped(dropped) => dropped,
+        other => return Err(failure::of(other)),
+    };
+    // The path stands at the end, which may be cut: texts of MPI's errors are short, and begin with it.
+    let why = match dropped.duration_ns {
+        Some(duration_ns) => format!(
+            "the data was dropped; recipe {} makes it again in about {:.1} s: `thalweg recompute STORE::{path}`",
+            dropped.recipe_id,
+            duration_ns as f64 / 1e9
+        ),
+        None => format!("{path}: {dropped}"),
+    };
+    Err(Failure::new(FailureKind::DataDropped, why))
 }
 
 fn check_kind(path: &StorePath, kind: Option<FileKind>) -> Result<(), Failure> {

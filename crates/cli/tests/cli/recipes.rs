@@ -509,8 +509,8 @@ fn through_a_node_recipes_work_and_jobs_do_not_open_what_is_dropped() {
     };
     let refused = ask(1);
     assert!(
-        matches!(&refused, Reply::Failed { failure } if failure.kind == FailureKind::Refused
-            && failure.text.contains("thalweg recompute STORE::out")),
+        matches!(&refused, Reply::Failed { failure } if failure.kind == FailureKind::DataDropped
+            && failure.text.contains(" s: `thalweg recompute STORE::out`")),
         "{refused:?}"
     );
     let recipes = place.store.verb("recipes", &["--json"]).json();

@@ -66,7 +66,7 @@ impl fmt::Display for Dropped {
 
 impl Repository {
     /// Returns the error of reading content that this recipe makes again.
-    pub(crate) fn dropped(&self, recipe: &[u8; 32]) -> Error {
+    pub fn dropped(&self, recipe: &[u8; 32]) -> Error {
         let recipe_id = recipe_id(recipe);
         let entry = match self.catalog.entry(&own_path(&recipe_id)) {
             Ok(entry) => entry,

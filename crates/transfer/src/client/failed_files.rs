@@ -56,7 +56,8 @@ pub(super) fn is_loss(error: &Error) -> bool {
     match error {
         Error::Unavailable { .. } | Error::Protocol { .. } | Error::Replaced { .. } => true,
         Error::Failed(failure) => {
-            !matches!(failure.kind, FailureKind::NotFound | FailureKind::Exists | FailureKind::Refused)
+            use FailureKind::{DataDropped, Exists, NotFound, Refused};
+            !matches!(failure.kind, NotFound | Exists | Refused | DataDropped)
         }
         Error::Refused(..) => false,
     }

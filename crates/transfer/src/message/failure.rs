@@ -26,10 +26,12 @@ pub enum FailureKind {
     /// Another node owns the stripe set now: ask the catalog, attach there, send again.
     StripeSetLost = 12,
     TooNew = 13,
+    /// The data was dropped; a recipe makes it again.
+    DataDropped = 14,
 }
 
 impl FailureKind {
-    const ALL: [FailureKind; 12] = {
+    const ALL: [FailureKind; 13] = {
         use FailureKind::*;
         [
             NotFound,
@@ -44,6 +46,7 @@ impl FailureKind {
             LeaseLost,
             StripeSetLost,
             TooNew,
+            DataDropped,
         ]
     };
 }
@@ -95,6 +98,7 @@ impl Failure {
             FailureKind::LeaseLost => ErrorCode::LeaseLost,
             FailureKind::StripeSetLost => ErrorCode::StripeSetLost,
             FailureKind::TooNew => ErrorCode::ProtocolMismatch,
+            FailureKind::DataDropped => ErrorCode::DataDropped,
         }
     }
 }
