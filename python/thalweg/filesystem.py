@@ -21,17 +21,16 @@ from thalweg import url
 from thalweg._thalweg import Draft, Entry, Store, check_mode, provide
 from thalweg.by_url import by_url
 from thalweg.connections import Location, check_writable, using
+from thalweg.directory_tree import DirectoryTree
 from thalweg.entries import byte_range, entry_at, file_at, read_many
 from thalweg.file import ScratchFile, ThalwegFile, WrittenFile, WrittenText
-from thalweg.listing import Listing
-from thalweg.names import above
 from thalweg.transaction import ThalwegTransaction
 from thalweg.upload import ScratchUpload, StreamUpload, Upload, WriteMode, owner
 
 AnyUpload = TypeVar("AnyUpload", bound=Upload)
 
 
-class ThalwegFileSystem(Listing):
+class ThalwegFileSystem(DirectoryTree):
     """The fsspec file system of a Thalweg store.
 
     Parameters
@@ -496,103 +495,6 @@ class ThalwegFileSystem(Listing):
             target = f"{target}/{source.rsplit('/', 1)[-1]}".lstrip("/")
         with using(self.location) as store:
             store.rename(os.fsencode(source), os.fsencode(target))
-
-    # Directories, and removing
-
-    def mkdir(self, path: str, create_parents: bool = True, **kwargs: Any) -> None:
-        """Makes a directory. Files need none: those above them are made with them.
-
-        Parameters
-        ----------
-        path : str
-            The directory.
-        create_parents : bool
-            Whether to make missing directories above it.
-
-        Examples
-        --------
-        >>> fs.mkdir("run1/parts")
-        """
-        path = self._strip_protocol(path)
-        with using(self.location) as store:
-            if store.entry(os.fsencode(path)) is not None:
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-            if not create_parents:
-                entry_at(store, self._parent(path))
-            store.make_directory(os.fsencode(path), owner(0o755))
-
-    def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        """Makes a directory, and those above it."""
-        if not (exist_ok and self.isdir(path)):
-            self.mkdir(path)
-
-    def rmdir(self, path: str) -> None:
-        """Removes an empty directory.
-
-        Examples
-        --------
-        >>> fs.rmdir("run1/parts")
-        """
-        path = self._strip_protocol(path)
-        with using(self.location) as store:
-            if entry_at(store, path).kind != "directory":
-                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
-            store.remove([os.fsencode(path)], False)
-
-    def rm_file(self, path: str) -> None:
-        """Removes one file, with all its versions. Glob characters are taken literally.
-
-        Examples
-        --------
-        >>> fs.rm_file("run1/a")
-        """
-        self._remove([self._file_to_remove(path)], False)
-
-    def _rm(self, path: str) -> None:
-        self.rm_file(path)
-
-    def _file_to_remove(self, path: str) -> str:
-        path = self._strip_protocol(path)
-        if self.isdir(path):
-            raise IsADirectoryError(errno.EISDIR, "is a directory; recursive=True removes all below it", path)
-        return path
-
-    def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
-        """Removes files with all their versions, in one commit. `thalweg collect` frees their space.
-
-        Parameters
-        ----------
-        path : str or list of str
-            A path, a pattern, or a list of them. A name that exists is no pattern.
-        recursive : bool
-            Whether to remove directories with all below them.
-        maxdepth : int, optional
-            How many levels to go down.
-
-        Examples
-        --------
-        >>> fs.rm("run1/*.tmp")
-        >>> fs.rm("run1", recursive=True)
-        """
-        if maxdepth is not None:
-            paths = sorted(self.expand_path(path, recursive=recursive, maxdepth=maxdepth), reverse=True)
-            return self._remove([one for one in paths if one], False)
-        written: list[Any] = [path] if isinstance(path, (str, os.PathLike)) else list(path)
-        paths = self.expand_path(written) if any(map(self.is_pattern, written)) else written
-        paths = [self._strip_protocol(one) for one in paths]
-        if "" in paths and recursive:
-            paths = self.ls("", detail=False)
-        return self._remove(paths if recursive else [self._file_to_remove(one) for one in paths], recursive)
-
-    def _remove(self, paths: list[str], recursive: bool) -> None:
-        paths = list(dict.fromkeys(paths))
-        if recursive:
-            # An entry that went with a directory above it is not there any more when its turn comes.
-            chosen = set(paths)
-            paths = [one for one in paths if not above(one) & chosen]
-        with using(self.location) as store:
-            if paths:
-                store.remove([os.fsencode(one) for one in paths], recursive)
 
 
 def _draft(store: Store, value: Any, encoding_mode: str | None) -> Draft:
