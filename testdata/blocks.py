@@ -6,7 +6,7 @@ import operator
 import zlib
 
 CODECS = ["none", "lz4", "zstd", "zero-run", "zlib", "xz", "pco"]
-FILTERS = [None, "shuffle", "bit shuffle", "delta", "xor delta", "byte delta", "columns"]
+FILTERS = [None, "shuffle", "bit shuffle", "delta", "xor delta", "byte delta", "columns", "byte swap"]
 ELEMENTS = {0: 1, 1: 2, 2: 4, 3: 8, 5: 2, 6: 4, 7: 8, 9: 2, 10: 4, 11: 8}
 
 
@@ -103,4 +103,7 @@ UNDO = {
     "xor delta": lambda data, unit, units, element: added(data, element, unit // element, operator.xor),
     "byte delta": lambda data, unit, units, element: each_plane(data, units, lambda plane: added(plane, 1, 1, operator.add)),
     "columns": lambda data, unit, units, element: turned(data, unit // element, units, element),
+    "byte swap": lambda data, unit, units, element: b"".join(
+        data[at : at + element][::-1] for at in range(0, len(data), element)
+    ),
 }

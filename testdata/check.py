@@ -114,7 +114,7 @@ def part_header(data):
 def block_header(data):
     names = "kind codec cipher level filters key_id group record_length phase segments raw stored element zero offset sum rest"
     block = dict(zip(names.split(), struct.unpack("<BBBb4sIIIIIIIB3sQQQ", data)))
-    assert block["kind"] <= 2 and block["codec"] <= 6 and block["cipher"] == 0 and max(block["filters"]) <= 6
+    assert block["kind"] <= 2 and block["codec"] <= 6 and block["cipher"] == 0 and max(block["filters"]) <= 7
     assert block["element"] in lone_blocks.ELEMENTS and not any(block["zero"]) and block["rest"] == 0
     assert block["segments"] > 0 and block["raw"] <= 64 << 20
     return block
@@ -372,7 +372,7 @@ def tree(fields, features, outputs):
 def candidate(fields):
     codec, level, filters, element, _flags = struct.unpack("<Bb4sBB", fields.take(8))
     listed = filters.rstrip(b"\0")
-    assert codec <= 6 and 0 not in listed and max(filters) <= 6 and element in lone_blocks.ELEMENTS
+    assert codec <= 6 and 0 not in listed and max(filters) <= 7 and element in lone_blocks.ELEMENTS
     return (lone_blocks.CODECS[codec] + (f":{level}" if level else "") + (f" {','.join(map(str, listed))}" if listed else "")
             + (f" of element {element}" if element else ""))
 

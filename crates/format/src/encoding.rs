@@ -42,17 +42,19 @@ pub enum FilterId {
     XorDelta = 4,
     ByteDelta = 5,
     Columns = 6,
+    ByteSwap = 7,
 }
 
 impl FilterId {
     /// In the order of their ids, from 1 on.
-    pub const ALL: [FilterId; 6] = [
+    pub const ALL: [FilterId; 7] = [
         FilterId::Shuffle,
         FilterId::BitShuffle,
         FilterId::Delta,
         FilterId::XorDelta,
         FilterId::ByteDelta,
         FilterId::Columns,
+        FilterId::ByteSwap,
     ];
 
     /// Returns the filter with this id; none has 0, which ends a list.
@@ -115,7 +117,7 @@ mod tests {
         let elements = |byte| ElementId::from_byte(byte).ok().map(|element| element as u8);
         for byte in 0..=u8::MAX {
             assert_eq!(codecs(byte), (byte < 7).then_some(byte));
-            assert_eq!(filters(byte), (1..7).contains(&byte).then_some(byte));
+            assert_eq!(filters(byte), (1..8).contains(&byte).then_some(byte));
             assert_eq!(elements(byte), (byte < 12 && ![4, 8].contains(&byte)).then_some(byte));
         }
     }

@@ -308,7 +308,7 @@ const FOUND: [&str; 20] = [
     "model.bin: 3 features of version 1; lz4, zstd:3 6,3,1 of element 11; 4 outputs, 2 trees of 3, 1 leaves",
     "table.run: 10 entries, all found by fences and filter",
     "table-runs.bin: 1 run: 0000000000000001",
-    "blocks: 12 decoded",
+    "blocks: 13 decoded",
     "chunks: none zlib",
     "frames: ",
 ];

@@ -33,6 +33,7 @@ fn filter_name(filter: Filter, next: Option<&Filter>) -> Option<&'static str> {
         (Filter::Delta, _) => Some("delta"),
         (Filter::XorDelta, _) => Some("xordelta"),
         (Filter::ByteDelta, _) => Some("bytedelta"),
+        (Filter::ByteSwap, _) => Some("byteswap"),
     }
 }
 

@@ -23,9 +23,11 @@ pub enum Filter {
     ByteDelta,
     /// First elements of all records, then all second elements, and so on: what follows sees elements without records.
     Columns,
+    /// Each element's bytes in reverse order, before all other filters, which see big-endian numbers as little-endian ones.
+    ByteSwap,
 }
 
-/// The type of the numbers in a block; little-endian. `U8` where nothing is known.
+/// The type of the numbers in a block; little-endian, behind a byte swap where there is one. `U8` where nothing is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Element {
     #[default]
@@ -72,6 +74,16 @@ impl Encoding {
         Encoding { compression, filters: [None; MAX_FILTERS], element: Element::U8, record_length: 0, phase: 0 }
     }
 
+    /// Returns the encoding of big-endian elements that are otherwise encoded so. Their bytes are swapped before a delta and for
+    /// Pcodec, which calculate; to other filters the order of an element's bytes makes no difference.
+    pub fn of_big_endian(self) -> Self {
+        let [first, second, third, fourth] = self.filters;
+        let is_numeric = matches!(self.compression, Compression::Pco { .. });
+        let swapped = Encoding { filters: [Some(Filter::ByteSwap), first, second, third], ..self };
+        let is_of_use = (is_numeric || self.filters.contains(&Some(Filter::Delta))) && fourth.is_none();
+        if is_of_use && swapped.check().is_ok() { swapped } else { self }
+    }
+
     /// Returns the length of what stands side by side in the block: a record where they are known, else an element (bytes).
     pub fn unit_bytes(&self) -> usize {
         match self.record_length {
@@ -110,12 +122,14 @@ impl Encoding {
             Filter::BitShuffle if before.last() == Some(&Some(Filter::Shuffle)) => Ok(()),
             Filter::BitShuffle if unit_bytes > 1 => Err("bit shuffle needs a shuffle before"),
             Filter::ByteDelta => Ok(()),
+            Filter::ByteSwap if !before.is_empty() => Err("a byte swap comes first"),
+            Filter::ByteSwap if self.element.bytes() < 2 => Err("a byte swap needs elements of 2 bytes and more"),
             _ if !are_elements(before) => Err("a filter of elements follows one that took them apart"),
             Filter::Shuffle if unit_bytes < 2 => Err("shuffle needs records or elements of 2 bytes and more"),
             Filter::Shuffle | Filter::BitShuffle => Ok(()),
             Filter::Columns if in_columns => Err("columns come twice"),
             Filter::Columns if unit_bytes == self.element.bytes() => Err("columns need records of several elements"),
-            Filter::Columns | Filter::Delta | Filter::XorDelta => self.check_records(),
+            Filter::Columns | Filter::Delta | Filter::XorDelta | Filter::ByteSwap => self.check_records(),
         }
     }
 
@@ -145,7 +159,10 @@ impl From<Compression> for Encoding {
 
 /// Returns whether the bytes of each element are still together after these filters.
 fn are_elements(filters: &[Option<Filter>]) -> bool {
-    filters.iter().all(|filter| matches!(filter, None | Some(Filter::Columns | Filter::Delta | Filter::XorDelta)))
+    let keeps = |filter: &Option<Filter>| {
+        matches!(filter, None | Some(Filter::Columns | Filter::Delta | Filter::XorDelta | Filter::ByteSwap))
+    };
+    filters.iter().all(keeps)
 }
 
 #[cfg(test)]
@@ -162,7 +179,9 @@ mod tests {
     #[test]
     fn sensible_combinations_pass() {
         use Filter::*;
-        let of_records: [&[Filter]; 6] = [
+        let of_records: [&[Filter]; 8] = [
+            &[ByteSwap],
+            &[ByteSwap, Columns, Delta, Shuffle],
             &[Columns, Delta, Shuffle, BitShuffle],
             &[Columns, Shuffle, ByteDelta],
             &[Delta, Columns, XorDelta],
@@ -187,6 +206,10 @@ mod tests {
             let encoding = encoding(filters, element, record_length, phase);
             assert!(encoding.check().is_err(), "{encoding:?}");
         };
+        refused(&[ByteSwap], Element::U8, 0, 0);
+        refused(&[ByteSwap], Element::F32, 6, 0);
+        refused(&[ByteSwap, ByteSwap], Element::F32, 0, 0);
+        refused(&[Delta, ByteSwap], Element::F32, 0, 0);
         refused(&[Shuffle], Element::U8, 0, 0);
         refused(&[Shuffle], Element::U32, 0, 4);
         refused(&[Shuffle, Delta], Element::U32, 0, 0);
@@ -205,6 +228,7 @@ mod tests {
             compression: Compression::Pco { level: 8 },
             ..encoding(filters, element, record_length, phase)
         };
+        assert_eq!(numeric(&[ByteSwap, Columns], Element::F64, 56, 8).check(), Ok(()));
         assert!(numeric(&[], Element::U8, 0, 0).check().is_err());
         assert!(numeric(&[Shuffle], Element::F64, 0, 0).check().is_err());
         assert!(numeric(&[], Element::F64, 57, 0).check().is_err());

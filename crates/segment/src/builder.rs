@@ -2,7 +2,7 @@
 
 use format::{Block, BlockHeader, BlockKind, CodecChoice, Fingerprint, FloatType, SegmentEntry, checksum};
 use policy::compression::{Data, Mode};
-use policy::{Compression, Encoding};
+use policy::{Compression, Element, Encoding};
 
 use crate::codec::{self, MAX_BLOCK_BYTES};
 use crate::encoding::{self, codec_and_level, element_id, filter_ids};
@@ -157,13 +157,9 @@ pub fn encode_in_blocks<'a>(
     })
 }
 
-/// Big-endian floats are records of bytes.
 fn rounded_data(float: FloatType) -> Data {
-    let rounded = Data { is_known: true, is_rounded: true, ..Data::default() };
-    match float.element() {
-        Some(element) => Data { element: encoding::element(element), ..rounded },
-        None => Data { record_length: float.bytes() as u32, ..rounded },
-    }
+    let element = if float.bytes() == 4 { Element::F32 } else { Element::F64 };
+    Data { element, is_known: true, is_rounded: true, is_big_endian: float.element().is_none(), ..Data::default() }
 }
 
 #[cfg(test)]

@@ -37,7 +37,14 @@ fn encode_of(raw: &[u8], (element, record_length): (ElementId, u32), choice: Cod
     let mut builder = BlockBuilder::new(BlockKind::Data, record_length);
     let element_type = encoding::element(element);
     if element_type != Element::U8 {
-        builder.describe(Data { element: element_type, record_length, phase: 0, is_known: true, is_rounded });
+        builder.describe(Data {
+            element: element_type,
+            record_length,
+            phase: 0,
+            is_known: true,
+            is_rounded,
+            is_big_endian: false,
+        });
     }
     builder.push(Fingerprint([0; Fingerprint::BYTES]), raw);
     let mut block = builder.finish(choice);

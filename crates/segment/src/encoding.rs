@@ -51,6 +51,7 @@ pub(crate) fn filter_ids(filters: &[Option<Filter>; MAX_FILTERS]) -> [u8; MAX_FI
         Some(Filter::XorDelta) => FilterId::XorDelta as u8,
         Some(Filter::ByteDelta) => FilterId::ByteDelta as u8,
         Some(Filter::Columns) => FilterId::Columns as u8,
+        Some(Filter::ByteSwap) => FilterId::ByteSwap as u8,
     })
 }
 
@@ -117,6 +118,7 @@ fn known_filter(id: u8) -> Result<Option<Filter>> {
         FilterId::XorDelta => Filter::XorDelta,
         FilterId::ByteDelta => Filter::ByteDelta,
         FilterId::Columns => Filter::Columns,
+        FilterId::ByteSwap => Filter::ByteSwap,
     }))
 }
 

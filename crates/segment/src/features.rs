@@ -7,7 +7,7 @@ use policy::Compression;
 use policy::compression::Data;
 
 use crate::record::{FEW, equal_bytes};
-use crate::{codec, probe};
+use crate::{codec, filter, probe};
 
 /// Numbers by which a model knows a block.
 pub const FEATURES: usize = 21;
@@ -38,6 +38,13 @@ pub fn features(raw: &[u8], data: &Data) -> [f32; FEATURES] {
 
 /// Returns the features of a block whose bytes are so even (see [`probe::probe`]).
 pub(crate) fn features_after(raw: &[u8], data: &Data, byte_collisions: f32) -> [f32; FEATURES] {
+    if data.is_big_endian {
+        return features_after(
+            &filter::little_endian(raw, data),
+            &Data { is_big_endian: false, ..*data },
+            byte_collisions,
+        );
+    }
     let sample = Sample::of(raw, data);
     let bytes = sample.stretches.concat();
     let numbers = Numbers::of(&sample, data);

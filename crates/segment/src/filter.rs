@@ -6,6 +6,7 @@
 
 mod bit_shuffle;
 mod byte_delta;
+mod byte_swap;
 mod columns;
 mod delta;
 mod neighbours;
@@ -15,7 +16,8 @@ mod xor_delta;
 
 use std::cell::RefCell;
 
-use policy::{Encoding, Filter};
+use policy::compression::Data;
+use policy::{Compression, Encoding, Filter};
 
 use crate::buffer::{grow, trim};
 
@@ -69,6 +71,17 @@ pub(crate) fn with_filtered<T>(encoding: &Encoding, raw: &[u8], receive: impl Fn
     })
 }
 
+/// Returns a block of big-endian elements with the bytes of each in reverse order, as models know numbers.
+pub(crate) fn little_endian(raw: &[u8], data: &Data) -> Vec<u8> {
+    let Data { element, record_length, phase, .. } = *data;
+    let filters = [Some(Filter::ByteSwap), None, None, None];
+    let swap = Encoding { filters, element, record_length, phase, ..Encoding::plain(Compression::None) };
+    match swap.check() {
+        Ok(()) => with_filtered(&swap, raw, <[u8]>::to_vec),
+        Err(_) => raw.to_vec(),
+    }
+}
+
 /// Undoes the encoding's filters, the last one first.
 pub(crate) fn undo(encoding: &Encoding, block: &mut [u8]) {
     if encoding.filters[0].is_none() {
@@ -104,6 +117,7 @@ fn encoder(filter: Filter) -> Change {
         Filter::XorDelta => xor_delta::encode,
         Filter::ByteDelta => byte_delta::encode,
         Filter::Columns => columns::encode,
+        Filter::ByteSwap => byte_swap::encode,
     }
 }
 
@@ -115,6 +129,7 @@ fn decoder(filter: Filter) -> Change {
         Filter::XorDelta => xor_delta::decode,
         Filter::ByteDelta => byte_delta::decode,
         Filter::Columns => columns::decode,
+        Filter::ByteSwap => byte_swap::decode,
     }
 }
 
@@ -132,7 +147,7 @@ fn apply(change: Change, layout: &Layout, from: &[u8], to: &mut [u8]) {
 
 #[cfg(test)]
 mod tests {
-    use policy::{Compression, Element, MAX_FILTERS};
+    use policy::{Element, MAX_FILTERS};
     use random::Random;
 
     use super::*;
@@ -150,6 +165,7 @@ mod tests {
             Filter::ByteDelta => planes().flat_map(|plane| integers(plane, 1, 1, u64::wrapping_sub)).collect(),
             Filter::Delta => integers(units, element, unit / element, u64::wrapping_sub),
             Filter::XorDelta => integers(units, element, unit / element, |now, before| now ^ before),
+            Filter::ByteSwap => units.chunks_exact(element).flat_map(|number| number.iter().rev()).copied().collect(),
             Filter::Columns => {
                 let column =
                     |at: usize| (0..count).flat_map(move |number| &units[number * unit + at * element..][..element]);
@@ -174,8 +190,15 @@ mod tests {
         changed.flat_map(|number| number.to_le_bytes().into_iter().take(element)).collect()
     }
 
-    const FILTERS: [Filter; 6] =
-        [Filter::Shuffle, Filter::BitShuffle, Filter::Delta, Filter::XorDelta, Filter::ByteDelta, Filter::Columns];
+    const FILTERS: [Filter; 7] = [
+        Filter::Shuffle,
+        Filter::BitShuffle,
+        Filter::Delta,
+        Filter::XorDelta,
+        Filter::ByteDelta,
+        Filter::Columns,
+        Filter::ByteSwap,
+    ];
     const ELEMENTS: [Element; 4] = [Element::U8, Element::I16, Element::F32, Element::F64];
     const RECORD_LENGTHS: [u32; 11] = [0, 1, 2, 3, 4, 8, 12, 16, 24, 56, 57];
 
@@ -187,6 +210,8 @@ mod tests {
             vec![Filter::Columns, Filter::Delta, Filter::Shuffle, Filter::BitShuffle],
             vec![Filter::Delta, Filter::Columns, Filter::Shuffle, Filter::ByteDelta],
             vec![Filter::Columns, Filter::XorDelta, Filter::Shuffle],
+            vec![Filter::ByteSwap, Filter::Columns, Filter::Delta, Filter::Shuffle],
+            vec![Filter::ByteSwap, Filter::Delta, Filter::Shuffle, Filter::ByteDelta],
         ];
         let lists: Vec<Vec<Filter>> = ones.into_iter().chain(twos).chain(long).collect();
         let mut encodings = Vec::new();

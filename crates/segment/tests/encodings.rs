@@ -23,7 +23,7 @@ const CODECS: [Compression; 12] = [
     Compression::Pco { level: 8 },
 ];
 
-const FILTERS: [&[Filter]; 11] = [
+const FILTERS: [&[Filter]; 12] = [
     &[],
     &[Filter::Shuffle],
     &[Filter::BitShuffle],
@@ -33,6 +33,7 @@ const FILTERS: [&[Filter]; 11] = [
     &[Filter::Shuffle, Filter::BitShuffle],
     &[Filter::Delta, Filter::Shuffle],
     &[Filter::Columns, Filter::Delta],
+    &[Filter::ByteSwap, Filter::Columns, Filter::Delta, Filter::Shuffle],
     &[Filter::Columns, Filter::Shuffle, Filter::ByteDelta],
     &[Filter::Columns, Filter::XorDelta, Filter::Shuffle, Filter::BitShuffle],
 ];

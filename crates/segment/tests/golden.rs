@@ -87,6 +87,7 @@ fn filtered() -> Vec<Golden> {
         zlib("xor-delta.bin", &[xor_delta]),
         zlib("byte-delta.bin", &[shuffle, (FilterId::ByteDelta, Filter::ByteDelta)]),
         zlib("columns.bin", &[columns, shuffle]),
+        zlib("byte-swap.bin", &[(FilterId::ByteSwap, Filter::ByteSwap), columns, (FilterId::Delta, Filter::Delta)]),
     ]
 }
 

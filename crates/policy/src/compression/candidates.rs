@@ -15,6 +15,8 @@ pub struct Data {
     pub is_known: bool,
     /// Whether they are floats that were rounded within a bound.
     pub is_rounded: bool,
+    /// Whether each element's highest byte stands first.
+    pub is_big_endian: bool,
 }
 
 /// Which kind of numbers a candidate is for.
@@ -100,6 +102,7 @@ impl Candidate {
             record_length: data.record_length,
             phase: data.phase,
         };
+        let encoding = if data.is_big_endian { encoding.of_big_endian() } else { encoding };
         encoding.check().is_ok().then_some(encoding)
     }
 
