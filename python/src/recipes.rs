@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyDict};
 use recipe::{
     Agreement, ComputeOptions, FilePlace, RecordRequest, Recorded, RunOptions, ToleranceRequest, UnstoredRun,
 };
-use repository::{ComputePlan, DroppedContent, OutputState, Recipe, Repository};
+use repository::{ComputePlan, DropRequest, DroppedContent, OutputState, Recipe, Repository};
 
 use crate::entry::Entry;
 use crate::error::{of_path, of_recipe, of_repository};
@@ -42,6 +42,16 @@ pub struct RecordOptions {
     scratch: Option<PathBuf>,
 }
 
+/// How files are dropped.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct DropOptions {
+    directory: PathBuf,
+    dry_run: bool,
+    /// Only where the commands make the same again.
+    check: bool,
+}
+
 /// How commands are run again.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
@@ -50,6 +60,7 @@ pub struct RecomputeOptions {
     jobs: usize,
     timeout_s: Option<f64>,
     scratch: Option<PathBuf>,
+    accept_different: bool,
 }
 
 /// Runs a command, and commits its outputs with a recipe.
@@ -88,6 +99,7 @@ impl RecordOptions {
             kept_program_bytes: self.kept_program_bytes,
             tolerances: self.tolerances.into_iter().map(tolerance).collect::<PyResult<_>>()?,
             ignores_others: self.ignore_others,
+            keeps_failed: false,
             timeout: timeout(self.timeout_s)?,
             options: RunOptions { scratch: self.scratch, ..RunOptions::default() },
         })
@@ -147,22 +159,27 @@ pub fn drop_recomputable(
     py: Python<'_>,
     store: &Bound<'_, Store>,
     paths: Vec<Vec<u8>>,
-    directory: PathBuf,
-    dry_run: bool,
+    options: DropOptions,
 ) -> PyResult<Vec<(Vec<u8>, String, u64, Vec<String>)>> {
-    let (store, paths) = (store.get(), paths_of(&paths)?);
+    let (store, paths, interrupt) = (store.get(), paths_of(&paths)?, Interrupt::default());
     let repository = store.repository()?;
     let dropped = py.detach(|| {
-        let mut obstacle = recipe::obstacle(&directory);
+        let mut obstacle = recipe::obstacle(&options.directory);
+        let paths: Vec<_> = paths.into_iter().map(|path| (path, DropRequest::Required)).collect();
         let plan = repository.plan_drop(&paths, &mut |recipe| obstacle(&recipe.record))?;
-        if !dry_run {
+        if options.check {
+            let commands = repository.plan_compute(&plan.contents())?;
+            let options = ComputeOptions { directory: options.directory, ..ComputeOptions::default() };
+            recipe::compute(repository, &commands, &options, &print_note, &|| interrupt.has_come())?;
+        }
+        if !options.dry_run {
             repository.drop_files(store.claim_owner(), &plan)?;
         }
-        Ok(plan.files)
+        Ok::<_, recipe::Error>(plan.files)
     });
     let fields =
         |file: repository::DroppedFile| (file.path.as_bytes().to_vec(), file.recipe_id, file.bytes, file.snapshots);
-    Ok(dropped.map_err(of_repository)?.into_iter().map(fields).collect())
+    Ok(dropped.map_err(of_recipe)?.into_iter().map(fields).collect())
 }
 
 /// Returns (recipe, command, seconds it took, host and user that recorded it) of each command that these files take.
@@ -197,11 +214,11 @@ pub fn recompute(
         jobs: options.jobs,
         timeout: timeout(options.timeout_s)?,
         run: RunOptions { scratch: options.scratch, ..RunOptions::default() },
+        accepts_different: options.accept_different,
     };
     let made = py.detach(|| {
         let (files, plan) = planned(repository, &paths)?;
-        let note = |line: &str| eprintln!("thalweg: {line}");
-        let computed = recipe::compute(repository, &plan, &options, &note, &|| interrupt.has_come())?;
+        let computed = recipe::compute(repository, &plan, &options, &print_note, &|| interrupt.has_come())?;
         recipe::restore(repository, &computed, files.clone(), &|| store.claim_owner())?;
         let made = files.into_iter().zip(&computed.files).map(|((path, entry), file)| {
             let bytes = entry.head.map_or(0, |head| head.record.size);
@@ -280,6 +297,10 @@ fn states(repository: &Repository, recipe: &Recipe) -> repository::Result<Vec<Ou
     let paths: Vec<StorePath> = outputs.iter().map(|output| output.path.clone()).collect();
     let entries = repository.entries(&paths).into_iter().collect::<Result<Vec<_>, _>>()?;
     Ok(outputs.iter().zip(&entries).map(|(output, entry)| OutputState::of(output, entry.as_ref())).collect())
+}
+
+fn print_note(line: &str) {
+    eprintln!("thalweg: {line}");
 }
 
 type DroppedFiles = Vec<(StorePath, catalog::FileEntry)>;

@@ -115,7 +115,7 @@ def store_run(
     """Stores what a command left on this machine, with its recipe; returns the same as `record`."""
 
 def drop_recomputable(
-    store: Store, paths: list[bytes], directory: str, dry_run: bool
+    store: Store, paths: list[bytes], options: dict[str, object]
 ) -> list[tuple[bytes, str, int, list[str]]]:
     """Drops files that recipes make again; path, recipe, bytes and snapshots that keep the data, of each."""
 

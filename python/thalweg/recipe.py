@@ -181,11 +181,13 @@ def drop(
     *,
     store: str | os.PathLike[str] | None = None,
     dry_run: bool = False,
+    check: bool = False,
     **storage_options: Any,
 ) -> list[Dropped]:
     """Frees the data of files that recipes make again; their names stay. `thalweg collect` frees the space.
 
-    Raises `OSError` where no recipe made just this content, or not all that it needs is kept.
+    With `check` the commands are run first, as this user, and `RuntimeError` is raised where they do not make the same
+    again. Raises `OSError` where no recipe made just this content, or not all that it needs is kept.
 
     Examples
     --------
@@ -193,8 +195,9 @@ def drop(
     [Dropped(path='run1/sorted.txt', recipe='…', bytes=6, snapshots=[])]
     """
     fs, encoded = _files(paths, store, storage_options)
+    options = {"directory": os.getcwd(), "dry_run": dry_run, "check": check}
     with using(fs.location) as opened:
-        dropped = _thalweg.drop_recomputable(opened, encoded, os.getcwd(), dry_run)
+        dropped = _thalweg.drop_recomputable(opened, encoded, options)
     return [Dropped(os.fsdecode(path), recipe, size, snapshots) for path, recipe, size, snapshots in dropped]
 
 
@@ -222,6 +225,7 @@ def recompute(
     timeout_s: float | None = None,
     directory: str | os.PathLike[str] | None = None,
     scratch: str | os.PathLike[str] | None = None,
+    accept_different: bool = False,
     **storage_options: Any,
 ) -> list[Restored]:
     """Runs the recipes of dropped files again, as this user, and gives the files their data back.
@@ -240,6 +244,8 @@ def recompute(
         Of each command. Default: ten times what it took, and a minute.
     directory : str or os.PathLike, optional
         Where programs that are not kept are looked for. Default: the current one.
+    accept_different : bool
+        Take what the commands make now, also where it is not what was dropped.
 
     Examples
     --------
@@ -252,6 +258,7 @@ def recompute(
         "jobs": jobs,
         "timeout_s": timeout_s,
         "scratch": None if scratch is None else os.path.abspath(scratch),
+        "accept_different": accept_different,
     }
     with using(fs.location) as opened:
         restored = _thalweg.recompute(opened, encoded, options)

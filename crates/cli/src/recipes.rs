@@ -1,6 +1,6 @@
 //! What the verbs about recipes share: files as their command lines name them, and how commands run.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context;
 use catalog::FileEntry;
 use format::{FileKind, StorePath};
-use recipe::{ComputeOptions, Computed, FilePlace, RunOptions};
+use recipe::{Agreement, ComputeOptions, Computed, FilePlace, RunOptions};
 use repository::{DroppedContent, Recipe, Repository};
 use store::ClaimOwner;
 
@@ -40,6 +40,14 @@ pub struct RunArguments {
 impl RunArguments {
     pub fn timeout(&self) -> Option<Duration> {
         self.timeout
+    }
+
+    /// Refuses options about commands where none will run, since this option is not there.
+    pub fn refuse_without(&self, option: &str) -> anyhow::Result<()> {
+        if self.timeout.is_some() || self.scratch.is_some() || self.may_write_elsewhere {
+            misuse!("--timeout, --scratch and --may-write-elsewhere are about the commands that {option} runs");
+        }
+        Ok(())
     }
 
     pub fn options(&self, output: &Output) -> RunOptions {
@@ -116,6 +124,16 @@ pub struct ReadArguments {
     /// Where data was dropped, run the recipes that make it again, as you, and read what they make; the store stays as it is
     #[arg(long)]
     recompute: bool,
+    #[command(flatten)]
+    run: RunArguments,
+}
+
+/// Files that a verb reads, and which of those below directories.
+pub struct Reading<'a> {
+    pub view: &'a TreeView<'a>,
+    pub entries: Vec<(&'a StorePath, &'a FileEntry)>,
+    /// Asked with a path from its directory on.
+    pub is_read: &'a dyn Fn(&[u8]) -> bool,
 }
 
 impl ReadArguments {
@@ -123,42 +141,77 @@ impl ReadArguments {
         self.recompute
     }
 
-    /// Makes again what was dropped of these files, and of those below directories, if that is asked for. What was made is
-    /// there as long as the returned value.
-    pub fn compute<'a>(
+    /// Makes again what was dropped of these files, each once, if that is asked for. What was made is there as long as the
+    /// returned value.
+    pub fn compute(
         &self,
-        (repository, view): (&Repository, &TreeView),
-        entries: impl Iterator<Item = (&'a StorePath, &'a FileEntry)>,
+        repository: &Repository,
+        reading: &[Reading],
         interruption: &Interruption,
         output: &Output,
     ) -> anyhow::Result<Option<Computed>> {
-        let mut contents = HashSet::new();
-        for (path, entry) in entries.filter(|_| self.recompute) {
-            contents.extend(dropped_content(entry));
-            if entry.attributes.kind == FileKind::Directory {
-                view.list(path, true, |listed| {
-                    contents.extend(listed.iter().filter_map(|(_, entry)| dropped_content(entry)));
-                    Ok(())
-                })?;
-            }
-        }
-        if contents.is_empty() {
+        if !self.recompute {
+            self.run.refuse_without("--recompute")?;
             return Ok(None);
         }
-        let contents: Vec<DroppedContent> = contents.into_iter().collect();
+        let mut dropped = BTreeMap::new();
+        for one in reading {
+            one.add_dropped(&mut dropped)?;
+        }
+        if dropped.is_empty() {
+            return Ok(None);
+        }
+        let contents: Vec<DroppedContent> = dropped.values().map(|(content, _)| *content).collect();
         let plan = repository.plan_compute(&contents)?;
         let directory = std::env::current_dir().context("this directory")?;
-        let run = RunOptions { prints_to_stderr: true, ..RunOptions::default() };
-        let options = ComputeOptions { directory, jobs: 1, timeout: None, run };
+        let run = RunOptions { prints_to_stderr: true, ..self.run.options(output) };
+        let options = ComputeOptions { directory, jobs: 1, timeout: self.run.timeout(), run, accepts_different: false };
         interruption.heed(true);
         let computed =
             recipe::compute(repository, &plan, &options, &|line| output.note(line), &|| interruption.has_come());
         interruption.heed(false);
         let computed = computed.map_err(|error| failed(error, interruption))?;
-        for (content, file) in contents.into_iter().zip(&computed.files) {
-            repository.provide(content, file.path.clone());
+        for ((content, path), file) in dropped.values().zip(&computed.files) {
+            note_agreement(path, file.agreement, output);
+            repository.provide(*content, file.path.clone());
         }
         Ok(Some(computed))
+    }
+}
+
+/// Dropped contents, and of each the first file that consists of it.
+type DroppedFiles = BTreeMap<([u8; 32], u32), (DroppedContent, StorePath)>;
+
+impl Reading<'_> {
+    fn add_dropped(&self, dropped: &mut DroppedFiles) -> anyhow::Result<()> {
+        let mut add = |path: &StorePath, entry: &FileEntry| {
+            if let Some(content) = dropped_content(entry) {
+                dropped.entry((content.recipe, content.output)).or_insert_with(|| (content, path.clone()));
+            }
+        };
+        for (path, entry) in &self.entries {
+            add(path, entry);
+            if entry.attributes.kind == FileKind::Directory {
+                self.view.list(path, true, |listed| {
+                    let read = listed.iter().filter(|(found, _)| (self.is_read)(found.below(path).unwrap_or_default()));
+                    read.for_each(|(found, entry)| add(found, entry));
+                    Ok(())
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Says where a file that was made again is not the one that was dropped.
+pub fn note_agreement(path: &StorePath, agreement: Agreement, output: &Output) {
+    let path = shown::path(path);
+    match agreement {
+        Agreement::Exact => {}
+        Agreement::Statistical => output.note(format_args!(
+            "{path}: is not the same bit for bit, and agrees in its statistics as the recipe allows"
+        )),
+        Agreement::None => output.note(format_args!("{path}: is not what was dropped, and was accepted as it is now")),
     }
 }
 
@@ -180,10 +233,28 @@ pub fn origin(recipe: &Recipe) -> String {
     format!("recorded {} on {host} by user {uid}", shown::file_time(record.recorded))
 }
 
-/// Returns a command line for people.
+/// Returns a command line for people: as a shell reads it, but for control characters.
 pub fn command_line(recipe: &Recipe) -> String {
-    let words: Vec<String> = recipe.record.arguments.iter().map(|word| shown::escaped(word)).collect();
+    let words: Vec<String> = recipe.record.arguments.iter().map(|word| quoted(&printable(word))).collect();
     words.join(" ")
+}
+
+/// Returns the words of a command as JSON has them.
+pub fn arguments(recipe: &Recipe) -> Vec<String> {
+    recipe.record.arguments.iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
+fn printable(word: &[u8]) -> String {
+    let shown = |one: char| if one.is_control() { format!("\\x{:02x}", one as u32) } else { one.to_string() };
+    String::from_utf8_lossy(word).chars().map(shown).collect()
+}
+
+fn quoted(word: &str) -> String {
+    let is_plain = |one: char| one.is_alphanumeric() || "_./=:,+@%-".contains(one);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
 }
 
 /// Turns the errors of running commands into those of a verb.

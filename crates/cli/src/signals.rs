@@ -69,11 +69,11 @@ impl Interruption {
                 let signal = signals.wait().signal;
                 let is_heeded = noted.is_heeded.lock().unwrap_or_else(PoisonError::into_inner);
                 if !*is_heeded || noted.signal.swap(signal, Ordering::SeqCst) != 0 {
-                    std::process::exit(128 + signal);
+                    end_at_once(signal);
                 }
                 drop(is_heeded);
                 if let Some(another) = signals.wait_for(SHORT) {
-                    std::process::exit(128 + another.signal);
+                    end_at_once(another.signal);
                 }
                 // Whoever reads it may have stopped reading: another signal is waited for meanwhile.
                 let _ = std::thread::Builder::new().spawn(|| say(STILL_BUSY));
@@ -95,6 +95,11 @@ impl Interruption {
     pub fn signal(&self) -> Option<libc::c_int> {
         Some(self.noted.signal.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
     }
+}
+
+fn end_at_once(signal: libc::c_int) -> ! {
+    recipe::remove_scratch_directories();
+    std::process::exit(128 + signal);
 }
 
 /// SIGTERM, SIGINT and SIGHUP, kept back for [`Signals::wait`].

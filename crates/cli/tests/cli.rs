@@ -43,6 +43,7 @@ mod cli {
     mod previewing;
     mod printing;
     mod rates;
+    mod recipe_choices;
     mod recipes;
     mod reconnecting;
     mod remote;

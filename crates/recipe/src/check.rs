@@ -14,6 +14,8 @@ pub enum Agreement {
     Exact,
     /// In its statistics, as the recipe allows.
     Statistical,
+    /// Not at all, which the caller accepts.
+    None,
 }
 
 /// Compares a file with a recipe's output.

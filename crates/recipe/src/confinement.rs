@@ -2,9 +2,9 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Accesses that change a file system: write a file, remove directories and files, make them of each kind, move them
 /// elsewhere, and cut files.
@@ -12,6 +12,13 @@ const WRITES: u64 = 1 << 1 | 1 << 4 | 1 << 5 | 0xff << 6 | 1 << 14;
 /// Those of a kernel that knows no moving between directories (version 1), and no cutting (2).
 const REFER: u64 = 1 << 13;
 const TRUNCATE: u64 = 1 << 14;
+/// To write a file that is there.
+const WRITE_FILE: u64 = 1 << 1;
+/// What programs write besides files: devices without a disk behind them, and shared memory.
+const DEVICES: [&str; 11] =
+    ["null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "shm", "dri", "infiniband"];
+/// How the names of graphics processors' devices begin.
+const GRAPHICS: [&str; 2] = ["nvidia", "kfd"];
 const RULE_PATH_BENEATH: libc::c_int = 1;
 const CREATE_RULESET_VERSION: libc::c_uint = 1;
 
@@ -32,7 +39,8 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// Allows writing below these directories alone. None where the kernel has no Landlock, or may not use it.
+    /// Allows writing below these directories, to [`DEVICES`], and to where this process prints, alone. None where the kernel
+    /// has no Landlock, or may not use it.
     pub fn to(directories: &[&Path]) -> Option<Self> {
         let version = supported_version()?;
         let handled = match version {
@@ -51,11 +59,22 @@ impl Confinement {
         let ruleset = unsafe { OwnedFd::from_raw_fd(ruleset as libc::c_int) };
         let confinement = Confinement { ruleset };
         directories.iter().try_for_each(|directory| confinement.allow(directory, handled)).ok()?;
+        devices().iter().for_each(|device| confinement.allow_device(device, handled));
+        // `> /dev/stderr` opens the file anew. What is no file has no such rule, and needs none.
+        for printed_to in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
+            let _ = confinement.add_rule(printed_to, handled & (WRITE_FILE | TRUNCATE));
+        }
         Some(confinement)
     }
 
-    fn allow(&self, directory: &Path, access: u64) -> io::Result<()> {
-        let name = CString::new(directory.as_os_str().as_bytes())?;
+    /// A device that is not there, or not for us, is one that the command cannot write either.
+    fn allow_device(&self, device: &Path, handled: u64) {
+        let access = if device.is_dir() { handled } else { handled & (WRITE_FILE | TRUNCATE) };
+        let _ = self.allow(device, access);
+    }
+
+    fn allow(&self, path: &Path, access: u64) -> io::Result<()> {
+        let name = CString::new(path.as_os_str().as_bytes())?;
         // SAFETY: the name ends in NUL.
         let parent = unsafe { libc::open(name.as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
         if parent < 0 {
@@ -63,7 +82,11 @@ impl Confinement {
         }
         // SAFETY: it was just opened.
         let parent = unsafe { OwnedFd::from_raw_fd(parent) };
-        let rule = PathBeneath { allowed_access: access, parent: parent.as_raw_fd() };
+        self.add_rule(parent.as_raw_fd(), access)
+    }
+
+    fn add_rule(&self, parent: RawFd, access: u64) -> io::Result<()> {
+        let rule = PathBeneath { allowed_access: access, parent };
         let ruleset = self.ruleset.as_raw_fd();
         // SAFETY: the rule outlives the call.
         let added =
@@ -80,6 +103,12 @@ impl Confinement {
         };
         if done { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
+}
+
+fn devices() -> Vec<PathBuf> {
+    let below = std::fs::read_dir("/dev").into_iter().flatten().flatten();
+    let is_meant = |name: &str| DEVICES.contains(&name) || GRAPHICS.iter().any(|begin| name.starts_with(begin));
+    below.filter(|entry| entry.file_name().to_str().is_some_and(is_meant)).map(|entry| entry.path()).collect()
 }
 
 fn supported_version() -> Option<libc::c_long> {

@@ -44,15 +44,15 @@ pub fn run_on_copies(
     let attempt = Attempt::new(request, variables.into_iter(), names)?;
     let inputs = inputs.iter().map(|(input, copy)| place_copy(input, copy, &attempt.work));
     let inputs = inputs.collect::<Result<Vec<_>>>()?;
-    let (outputs, duration) = attempt.run(must_stop)?;
-    let outputs = outputs.iter().map(|output| describe(request, output, &attempt.work));
+    let made = attempt.run(must_stop)?;
+    let outputs = made.outputs.iter().map(|output| describe(request, output, &attempt.work));
     let outputs = outputs.collect::<Result<Vec<_>>>()?;
     for (output, target) in request.outputs.iter().zip(targets) {
         let source = place(&attempt.work, &output.name);
         make_above(target)?;
         fs::rename(&source, target).map_err(|error| Error::io(target, error))?;
     }
-    let (record, programs) = attempt.describe(inputs, outputs, duration)?;
+    let (record, programs) = attempt.describe(inputs, outputs, made.duration)?;
     Ok(UnstoredRun { record, programs })
 }
 

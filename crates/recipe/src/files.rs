@@ -15,11 +15,29 @@ use crate::{Error, Result};
 /// Read and digested at a time (bytes).
 const READ_BYTES: usize = 1 << 20;
 
+/// How files begin that hold arrays among other things.
+const ARRAY_FORMATS: [(&[u8], &str); 6] = [
+    (b"\x93NUMPY", "a file of numpy"),
+    (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+    (b"CDF", "a netCDF file"),
+    (b"PK\x03\x04", "an archive"),
+    (b"\x1f\x8b", "a compressed file"),
+    (b"SIMPLE  =", "a FITS file"),
+];
+
 /// Part of a version.
 pub struct Stretch<'a> {
     pub version: &'a VersionRecord,
     pub start: u64,
     pub bytes: u64,
+}
+
+/// Returns what a file is, where it begins as one that holds more than values.
+pub fn array_format(path: &Path) -> Result<Option<&'static str>> {
+    let failed = |error| Error::io(path, error);
+    let mut first = Vec::new();
+    File::open(path).map_err(failed)?.take(16).read_to_end(&mut first).map_err(failed)?;
+    Ok(ARRAY_FORMATS.iter().find(|(begin, _)| first.starts_with(begin)).map(|(_, name)| *name))
 }
 
 /// Writes a stretch to a new file; returns its digest.

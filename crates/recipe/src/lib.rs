@@ -27,3 +27,4 @@ pub use error::{Error, Result};
 pub use process::{RunOptions, STANDARD_ERROR, STANDARD_OUTPUT};
 pub use programs::obstacle;
 pub use record::{FilePlace, RecordRequest, Recorded, ToleranceRequest, record};
+pub use scratch::remove_all as remove_scratch_directories;

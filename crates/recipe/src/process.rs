@@ -1,4 +1,5 @@
-//! One run of a command: in its own process group, which ends with it, with us, with a signal to us, or after its time.
+//! One run of a command: in a session of its own, whose first process group ends with it, with us, with a signal to us, or
+//! after its time. It has no terminal: one that asks there for a password fails, where it would wait unseen.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -17,6 +18,9 @@ use crate::{Error, Result, environment};
 /// How often a command is looked at: at first often, since many are short.
 const FIRST_INTERVAL: Duration = Duration::from_micros(200);
 const LAST_INTERVAL: Duration = Duration::from_millis(10);
+
+/// What a command that is to end may take for it.
+const GRACE: Duration = Duration::from_secs(2);
 
 /// How commands are run.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +59,9 @@ impl Run<'_> {
         }
         let mut child = command.spawn().map_err(|error| self.failed(&format!("cannot be run: {error}")))?;
         let ended = await_end(&child, self.timeout, must_stop);
+        if !matches!(ended, End::Itself) {
+            ask_to_end(&child);
+        }
         let status = end_group(&mut child).map_err(|error| self.failed(&error.to_string()))?;
         match ended {
             End::Itself if status.success() => Ok(begun.elapsed()),
@@ -72,13 +79,13 @@ impl Run<'_> {
         let mut command = Command::new(as_text(&self.arguments[0]));
         command.args(self.arguments[1..].iter().map(as_text));
         command.env_clear().envs(environment::given(self.environment, self.temporary));
-        command.current_dir(self.working_directory).stdin(Stdio::null()).process_group(0);
+        command.current_dir(self.working_directory).stdin(Stdio::null());
         if self.options.prints_to_stderr
             && let Ok(stderr) = std::io::stderr().as_fd().try_clone_to_owned()
         {
             command.stdout(Stdio::from(stderr));
         }
-        let both = [self.working_directory, self.temporary, Path::new("/dev")];
+        let both = [self.working_directory, self.temporary];
         let confinement = if self.options.may_write_elsewhere { None } else { Confinement::to(&both) };
         let prepare = move || {
             prepare_child()?;
@@ -105,10 +112,13 @@ pub fn shown(arguments: &[Vec<u8>]) -> String {
     }
 }
 
-/// Ends with the thread that started it, and takes signals as if nothing was done about them here.
+/// Begins a session, ends with the thread that started it, and takes signals as if nothing was done about them here.
 fn prepare_child() -> std::io::Result<()> {
     // SAFETY: the set is made before it is used; the calls are safe between fork and exec.
     unsafe {
+        if libc::setsid() < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut none);
         libc::pthread_sigmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
@@ -147,6 +157,12 @@ fn await_end(child: &Child, timeout: Option<Duration>, must_stop: &(dyn Fn() -> 
 fn has_ended(child: &Child) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     !matches!(rustix::process::waitid(WaitId::Pid(pid_of(child)), options), Ok(None))
+}
+
+/// Gives the command's group a moment to end in its own way.
+fn ask_to_end(child: &Child) {
+    let _ = rustix::process::kill_process_group(pid_of(child), Signal::TERM);
+    await_end(child, Some(GRACE), &|| false);
 }
 
 /// Ends what the command left running, and takes its exit status.

@@ -12,7 +12,7 @@ use format::{
     Attributes, ErrorCode, FileId, FileKind, FileTime, FileTimes, FloatType, RecipeInput, RecipeOutput, RecipeProgram,
     RecipeRecord, RecipeTolerance, StorePath, VersionRecord,
 };
-use repository::{CommitEntry, RecipeDraft, Repository, WriteMode};
+use repository::{CommitEntry, RecipeDraft, Repository, WriteMode, is_reserved};
 use store::ClaimOwner;
 
 use crate::process::{Run, RunOptions};
@@ -52,6 +52,8 @@ pub struct RecordRequest {
     pub kept_program_bytes: u64,
     pub tolerances: Vec<ToleranceRequest>,
     pub ignores_others: bool,
+    /// Where the command fails or is refused, leave its directory.
+    pub keeps_failed: bool,
     pub timeout: Option<Duration>,
     pub options: RunOptions,
 }
@@ -86,8 +88,15 @@ pub fn record(
     let names = inputs.iter().map(|input| input.record.name.clone()).collect();
     let attempt = Attempt::new(request, std::env::vars_os(), names)?;
     inputs.iter_mut().try_for_each(|input| place_input(repository, input, &attempt.work))?;
-    let (outputs, duration) = attempt.run(must_stop)?;
-    let (entries, outputs) = request.store_outputs(repository, &outputs, &attempt.work, claim_owners)?;
+    let stored = attempt.run(must_stop).and_then(|made| {
+        let stored = request.store_outputs(repository, &made.outputs, &attempt.work, claim_owners)?;
+        made.names.check_still(&Names::below(&attempt.work)?)?;
+        Ok((stored, made.duration))
+    });
+    let ((entries, outputs), duration) = match stored {
+        Err(Error::Command(why)) if request.keeps_failed => return Err(attempt.leave(&why)?),
+        stored => stored?,
+    };
     if must_stop() {
         return Err(Error::Stopped);
     }
@@ -115,8 +124,19 @@ pub(crate) struct Attempt<'a> {
     /// Where the inputs are to be before it runs.
     pub work: PathBuf,
     temporary: PathBuf,
-    _scratch: Scratch,
+    scratch: Scratch,
 }
+
+/// What a command made.
+pub(crate) struct Made {
+    /// All that stands in its directory.
+    pub names: Names,
+    pub outputs: Vec<FilePlace>,
+    pub duration: Duration,
+}
+
+/// The command's own directory, in its scratch directory.
+const WORK: &str = "work";
 
 impl<'a> Attempt<'a> {
     /// `variables` are those of the caller; `inputs` are the names of all input files.
@@ -128,12 +148,11 @@ impl<'a> Attempt<'a> {
         let environment = environment::kept(variables, &request.environment);
         let programs = request.find_programs(&environment, inputs)?;
         let scratch = Scratch::new(request.options.scratch.as_deref())?;
-        let (work, temporary) = (scratch.directory("work")?, scratch.directory("tmp")?);
-        Ok(Attempt { request, environment, programs, work, temporary, _scratch: scratch })
+        let (work, temporary) = (scratch.directory(WORK)?, scratch.directory("tmp")?);
+        Ok(Attempt { request, environment, programs, work, temporary, scratch })
     }
 
-    /// Returns the files that are outputs, and how long it took.
-    pub fn run(&self, must_stop: &(dyn Fn() -> bool + Sync)) -> Result<(Vec<FilePlace>, Duration)> {
+    pub fn run(&self, must_stop: &(dyn Fn() -> bool + Sync)) -> Result<Made> {
         let (request, work) = (self.request, &self.work);
         self.programs.files.iter().try_for_each(|program| place_program(&program.record, &program.source, work))?;
         let directories = request.output_directories();
@@ -148,7 +167,16 @@ impl<'a> Attempt<'a> {
             options: &request.options,
         };
         let duration = run.run(must_stop)?;
-        Ok((request.find_outputs(&before, &Names::below(work)?)?, duration))
+        let names = Names::below(work)?;
+        let outputs = request.find_outputs(&before, &names)?;
+        request.check_tolerances(&outputs)?;
+        Ok(Made { names, outputs, duration })
+    }
+
+    /// Leaves its directory for its user, and returns the error that names it.
+    fn leave(self, why: &str) -> Result<Error> {
+        let kept = self.scratch.keep()?;
+        Ok(Error::Command(format!("{why}; its directory stays: {}", kept.join(WORK).display())))
     }
 
     /// Returns the recipe, and the contents of the programs that it keeps.
@@ -202,8 +230,30 @@ impl RecordRequest {
             }
         }
         let mut paths = BTreeSet::new();
-        match self.outputs.iter().find(|output| !paths.insert(&output.path)) {
-            Some(twice) => Err(Error::refused(ErrorCode::SameTarget, format!("{}: is two outputs", twice.path))),
+        if let Some(twice) = self.outputs.iter().find(|output| !paths.insert(&output.path)) {
+            return Err(Error::refused(ErrorCode::SameTarget, format!("{}: is two outputs", twice.path)));
+        }
+        self.check_tolerances(&self.outputs)
+    }
+
+    /// Refuses tolerances that are for none of these outputs, nor for what may lie below one.
+    fn check_tolerances(&self, outputs: &[FilePlace]) -> Result<()> {
+        let is_at = |wanted: &[u8], name: &[u8]| {
+            wanted.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        };
+        let is_for = |wanted: &[u8]| {
+            let matches = |output: &FilePlace| is_at(wanted, &output.name) || is_at(wanted, output.path.as_bytes());
+            outputs.iter().any(matches)
+        };
+        let mut named = self.tolerances.iter().filter_map(|tolerance| tolerance.output.as_deref());
+        match named.find(|wanted| !is_for(wanted)) {
+            Some(wanted) => {
+                let wanted = String::from_utf8_lossy(wanted);
+                Err(Error::refused(
+                    ErrorCode::Usage,
+                    format!("{wanted}: a tolerance is stated for it, and it is no output"),
+                ))
+            }
             None => Ok(()),
         }
     }
@@ -226,7 +276,17 @@ impl RecordRequest {
                 _ => inputs.push(input(place.clone(), entry)?),
             }
         }
-        Ok(inputs)
+        let mut seen = BTreeSet::new();
+        match inputs.iter().find(|input| !seen.insert(&input.record.name)) {
+            Some(twice) => {
+                let name = String::from_utf8_lossy(&twice.record.name);
+                Err(Error::refused(
+                    ErrorCode::SameTarget,
+                    format!("{name}: two inputs would stand there; name one of them NAME=STORE::PATH"),
+                ))
+            }
+            None => Ok(inputs),
+        }
     }
 
     fn add_below(&self, repository: &Repository, directory: &FilePlace, inputs: &mut Vec<Input>) -> Result<()> {
@@ -263,9 +323,17 @@ impl RecordRequest {
                     return Err(Error::Command(format!("the command left no files in {name}, which is an output")));
                 }
                 found.extend(files);
+            } else if after.is_there(&output.name) {
+                return Err(Error::Command(format!(
+                    "the command made {name}, which is an output, as a link or special file: only regular files are kept"
+                )));
             } else {
                 return Err(Error::Command(format!("the command did not make {name}, which is an output")));
             }
+        }
+        if let Some(own) = found.iter().find(|output| is_reserved(&output.path)) {
+            let why = format!("{}: the store keeps this directory for its own files", own.path);
+            return Err(Error::refused(ErrorCode::ReservedName, why));
         }
         before.check_unchanged(after)?;
         if !self.ignores_others {
@@ -298,10 +366,17 @@ impl RecordRequest {
         let Some(found) = self.tolerances.iter().rev().find(of_it) else { return Ok(None) };
         let ToleranceRequest { relative, element, .. } = *found;
         let bytes = fs::metadata(file).map_err(|error| Error::io(file, error))?.len();
+        let name = String::from_utf8_lossy(name);
         if bytes == 0 || !bytes.is_multiple_of(element.bytes() as u64) {
-            let name = String::from_utf8_lossy(name);
             let why = format!("{name}: has {bytes} bytes, which are no values of {element}: no tolerance is for it");
-            return Err(Error::refused(ErrorCode::Usage, why));
+            return Err(Error::Command(why));
+        }
+        if let Some(kind) = files::array_format(file)? {
+            let why = format!(
+                "{name}: is {kind}, with more in it than values, and a tolerance is for files of values alone; leave out \
+                 the tolerance, or let the command write the values to a file of their own"
+            );
+            return Err(Error::Command(why));
         }
         Ok(Some(RecipeTolerance { relative, element, statistics: check::count(element, file)? }))
     }

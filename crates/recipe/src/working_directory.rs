@@ -75,6 +75,20 @@ impl Names {
         }
     }
 
+    /// Refuses a later state of the same files: something is still at work there.
+    pub fn check_still(&self, later: &Names) -> Result<()> {
+        match shown(self.0.iter().filter(|(name, state)| later.0.get(*name) != Some(state)).map(|(name, _)| name)) {
+            Some(names) => Err(Error::Command(format!(
+                "{names} changed after the command had ended: something that it started still writes there"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    pub fn is_there(&self, name: &[u8]) -> bool {
+        self.0.contains_key(name)
+    }
+
     pub fn is_directory(&self, name: &[u8]) -> bool {
         self.0.get(name) == Some(&State::Directory)
     }

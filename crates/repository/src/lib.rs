@@ -66,9 +66,9 @@ pub use pack::{BATCH_BYTES, Packed, Packer};
 pub use read::{FileReader, Piece};
 pub use rebuild::{RebuildReport, rebuild_catalog};
 pub use recipe::{
-    ComputeInput, ComputePlan, ComputeStep, ComputeTarget, DropPlan, Dropped, DroppedContent, DroppedFile, InputState,
-    OutputState, Recipe, RecipeDirectory, RecipeDraft, RecipeNeeds, RecipeOrder, RecordedRecipe, RestoredFile,
-    UnreadableRecipe, recipe_needs,
+    ComputeInput, ComputePlan, ComputeStep, ComputeTarget, DropPlan, DropRequest, Dropped, DroppedContent, DroppedFile,
+    InputState, OutputState, Recipe, RecipeDirectory, RecipeDraft, RecipeNeeds, RecipeOrder, RecordedRecipe,
+    RestoredFile, UnreadableRecipe, recipe_needs,
 };
 pub use repack::{Repack, RepackReport};
 pub use repair::{KnownDamage, LostRange, RepairReport, repair};

@@ -12,9 +12,9 @@ use crate::get::{Range, print};
 use crate::location::Location;
 use crate::opening::open_store;
 use crate::output::Output;
-use crate::recipes::ReadArguments;
+use crate::recipes::{ReadArguments, Reading};
 use crate::signals::Interruption;
-use crate::tree_view::ViewArguments;
+use crate::tree_view::{TreeView, ViewArguments};
 
 /// Print files, one after the other
 #[derive(clap::Args)]
@@ -40,13 +40,22 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
         false => Interruption::default(),
     };
     let repository = open_store(&locations[0].store, Access::Read)?;
-    let done = locations.iter().try_for_each(|location| {
-        let view = arguments.view.open(&repository, &location.path)?;
-        let entry = view.expect(location)?;
-        let one = std::iter::once((&location.path, &entry)).filter(|(_, entry)| entry.head.is_some());
-        let _computed = arguments.dropped.compute((&repository, &view), one, &interruption, output)?;
-        print_one(&repository, location, &entry, output)
+    let views = locations.iter().map(|location| arguments.view.open(&repository, &location.path));
+    let views: Vec<TreeView> = views.collect::<anyhow::Result<_>>()?;
+    // One that is missing is an error behind those that can be printed.
+    let entries: Vec<_> = views.iter().zip(&locations).map(|(view, location)| view.expect(location)).collect();
+    let found =
+        views.iter().zip(&locations).zip(&entries).filter_map(|(named, entry)| Some((named, entry.as_ref().ok()?)));
+    let reading = found.filter(|(_, entry)| entry.head.is_some()).map(|((view, location), entry)| Reading {
+        view,
+        entries: vec![(&location.path, entry)],
+        is_read: &|_| true,
     });
+    let reading: Vec<_> = reading.collect();
+    let _computed = arguments.dropped.compute(&repository, &reading, &interruption, output)?;
+    drop(reading);
+    let mut wanted = locations.iter().zip(entries);
+    let done = wanted.try_for_each(|(location, entry)| print_one(&repository, location, &entry?, output));
     repository.close()?;
     done
 }

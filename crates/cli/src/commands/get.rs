@@ -24,7 +24,7 @@ use crate::name_patterns::NamePattern;
 use crate::opening::open_store;
 use crate::output::Output;
 use crate::rate_limits::RateLimits;
-use crate::recipes::ReadArguments;
+use crate::recipes::{ReadArguments, Reading};
 use crate::shown;
 use crate::signals::Interruption;
 use crate::tree_view::TreeView;
@@ -116,13 +116,16 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let repository = open_store(&locations[0].store, access)?;
     let view = TreeView::of_snapshot(&repository, arguments.snapshot.as_deref(), &locations[0].path, arguments.at)?;
     let entries = entries(&view, &repository, &locations, &arguments, output)?;
+    let filter = Filter { include: arguments.include.clone(), exclude: arguments.exclude.clone() };
     let named = locations.iter().map(|location| &location.path).zip(&entries);
-    let named = named.filter(|_| !arguments.dry_run);
-    let _computed = arguments.dropped.compute((&repository, &view), named, &interruption, output)?;
+    let named = named.filter(|_| !arguments.dry_run).collect();
+    let reading = Reading { view: &view, entries: named, is_read: &|path| filter.takes(path, false) };
+    let _computed = arguments.dropped.compute(&repository, &[reading], &interruption, output)?;
     let done = if to == "-" {
         print_all(&repository, &locations, &entries, &arguments, output)
     } else {
-        fetch((&repository, &view), (locations, entries), Path::new(to), &arguments, &interruption, output)
+        let wanted = (locations, entries, &filter);
+        fetch((&repository, &view), wanted, Path::new(to), &arguments, &interruption, output)
     };
     repository.close()?;
     done
@@ -253,13 +256,12 @@ const FAR_WORKERS: usize = 8;
 
 fn fetch(
     (repository, view): (&Repository, &TreeView),
-    (locations, entries): (Vec<Location>, Vec<FileEntry>),
+    (locations, entries, filter): (Vec<Location>, Vec<FileEntry>, &Filter),
     to: &Path,
     arguments: &Arguments,
     interruption: &Interruption,
     output: &Output,
 ) -> anyhow::Result<()> {
-    let filter = Filter { include: arguments.include.clone(), exclude: arguments.exclude.clone() };
     if !filter.is_empty() && entries.iter().all(|entry| entry.attributes.kind != FileKind::Directory) {
         misuse!("--include and --exclude choose from directories, and none is named");
     }
@@ -285,7 +287,7 @@ fn fetch(
     let &Arguments { sparse, dry_run, verbose, .. } = arguments;
     let options = Options { workers, sparse, range, withheld, dry_run, verbose };
     interruption.heed(true);
-    let summary = get(repository, &destination, (view, &wanted, &filter), options, (output, interruption));
+    let summary = get(repository, &destination, (view, &wanted, filter), options, (output, interruption));
     interruption.heed(false);
     let summary = summary?;
     if arguments.sync && !dry_run {

@@ -1,5 +1,7 @@
 //! `thalweg recipes`: the recipes of a store, what keeping and recomputing their outputs cost, and what to drop.
 
+mod description;
+
 use std::ffi::OsString;
 
 use anyhow::Context;
@@ -15,7 +17,7 @@ use crate::failure::{Incomplete, misuse};
 use crate::location::store_of_argument;
 use crate::opening::open_store;
 use crate::output::Output;
-use crate::recipes::{command_line, shown_duration};
+use crate::recipes::{arguments, command_line, shown_duration};
 use crate::{byte_size, shown};
 
 /// List recipes, with what keeping and recomputing cost, and what to drop for a budget
@@ -34,6 +36,12 @@ pub struct Arguments {
     /// Remove these recipes, which no dropped file may need, and stop keeping their inputs
     #[arg(long, value_name = "ID", num_args = 1..)]
     remove: Vec<String>,
+    /// Show all that this recipe keeps: its command, programs, environment, inputs and outputs
+    #[arg(long, value_name = "ID", conflicts_with_all = ["budget", "remove"])]
+    show: Option<String>,
+    /// With --show: print this program instead, which the recipe keeps
+    #[arg(long, value_name = "NAME", requires = "show")]
+    program: Option<String>,
 }
 
 fn size(text: &str) -> Result<u64, String> {
@@ -54,6 +62,16 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let repository = open_store(&store, access)?;
     if !arguments.remove.is_empty() {
         return remove(&repository, &arguments.remove, output);
+    }
+    if let Some(id) = &arguments.show {
+        match &arguments.program {
+            Some(program) if output.is_json() => {
+                misuse!("--program {program} prints the file itself; --json has no meaning here")
+            }
+            Some(program) => description::print_program(&repository, id, program, output)?,
+            None => description::describe(&repository, id, output)?,
+        }
+        return Ok(repository.close()?);
     }
     let found = repository.recipes()?;
     let listed = listed(&repository, &found)?;
@@ -149,6 +167,7 @@ impl Listed<'_> {
         json!({
             "id": self.recipe.id,
             "command": command_line(self.recipe),
+            "arguments": arguments(self.recipe),
             "recorded": shown::exact_time(record.recorded),
             "host": record.host,
             "uid": record.uid,

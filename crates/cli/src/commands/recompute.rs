@@ -10,12 +10,12 @@ use recipe::{Agreement, ComputeOptions, Computed};
 use repository::{Access, ComputePlan, ComputeStep};
 use serde_json::{Value, json};
 
-use crate::error_code::fail;
 use crate::location::Location;
 use crate::opening::open_store;
 use crate::output::Output;
 use crate::recipes::{
-    RunArguments, claim_owners, command_line, dropped_content, failed, origin, regular_files, shown_duration,
+    RunArguments, arguments, claim_owners, command_line, dropped_content, failed, note_agreement, origin,
+    regular_files, shown_duration,
 };
 use crate::shown;
 use crate::signals::Interruption;
@@ -24,8 +24,8 @@ use crate::signals::Interruption;
 #[derive(clap::Args)]
 #[command(
     after_help = "Each command runs once, behind those that make its inputs. What it makes is compared bit for bit, or within \
-                  the tolerance that the recipe states; where it differs, or a command fails, the store stays as it is. A \
-                  recipe is the program of the user who recorded it, and runs as you: -n shows it first.\n\n\
+                  the tolerance that the recipe states; where it differs (but for --accept-different), or a command fails, the store stays as it is. A \
+                  recipe is the program of the user who recorded it, and runs as you: -n names it first, and `recipes --show` shows its programs and environment.\n\n\
                   Example: thalweg recompute /scratch/st::run1/mean.dat"
 )]
 pub struct Arguments {
@@ -38,6 +38,9 @@ pub struct Arguments {
     /// Commands that run at once
     #[arg(long, short, value_name = "N", default_value = "1")]
     jobs: NonZeroUsize,
+    /// Take what commands make now, also where it is not what was dropped: the old content is lost then
+    #[arg(long)]
+    accept_different: bool,
     #[command(flatten)]
     run: RunArguments,
 }
@@ -49,20 +52,12 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let access = if arguments.dry_run { Access::Read } else { Access::Write };
     let repository = open_store(&locations[0].store, access)?;
     let mut files = regular_files(&repository, &locations)?;
-    if let Some(location) = locations
-        .iter()
-        .find(|location| files.iter().any(|(path, entry)| *path == location.path && dropped_content(entry).is_none()))
-    {
-        fail!(NotRecomputable: "{location}: is not dropped; `thalweg get` reads it");
-    }
     files.retain(|(_, entry)| dropped_content(entry).is_some());
-    if files.is_empty() {
-        fail!(NothingChosen: "nothing to recompute: there are no dropped files");
-    }
     let contents: Vec<_> = files.iter().filter_map(|(_, entry)| dropped_content(entry)).collect();
     let plan = repository.plan_compute(&contents)?;
     if arguments.dry_run {
         repository.close()?;
+        note_obstacles(&plan, output)?;
         return report_plan(&plan, &files, output);
     }
     let options = ComputeOptions {
@@ -70,6 +65,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
         jobs: arguments.jobs.get(),
         timeout: arguments.run.timeout(),
         run: arguments.run.options(output),
+        accepts_different: arguments.accept_different,
     };
     interruption.heed(true);
     let note = |line: &str| output.note(line);
@@ -93,15 +89,10 @@ fn report(
 ) -> anyhow::Result<()> {
     let restored = files.iter().zip(&computed.files).map(|((path, entry), file)| {
         let mut fields = shown::path_fields(path.as_bytes());
-        let is_exact = file.agreement == Agreement::Exact;
-        if !is_exact {
-            output.note(format_args!(
-                "{}: is not the same bit for bit, and agrees in its statistics as the recipe allows",
-                shown::path(path)
-            ));
-        }
-        fields.insert("bytes".into(), size_of(entry).into());
-        fields.insert("exact".into(), is_exact.into());
+        note_agreement(path, file.agreement, output);
+        fields.insert("bytes".into(), std::fs::metadata(&file.path).map_or(size_of(entry), |made| made.len()).into());
+        fields.insert("exact".into(), (file.agreement == Agreement::Exact).into());
+        fields.insert("accepted".into(), (file.agreement == Agreement::None).into());
         Value::Object(fields)
     });
     let restored: Vec<Value> = restored.collect();
@@ -113,6 +104,18 @@ fn report(
 
 fn size_of(entry: &FileEntry) -> u64 {
     entry.head.as_ref().map_or(0, |head| head.record.size)
+}
+
+/// Says which programs are not there, or are others, and how that would end.
+fn note_obstacles(plan: &ComputePlan, output: &Output) -> anyhow::Result<()> {
+    let directory = std::env::current_dir().context("this directory")?;
+    let mut obstacle = recipe::obstacle(&directory);
+    for step in &plan.steps {
+        if let Some(why) = obstacle(&step.recipe.record) {
+            output.note(format_args!("recipe {}: {why}", step.recipe.id));
+        }
+    }
+    Ok(())
 }
 
 /// Says what making these files again would take.
@@ -147,6 +150,7 @@ fn step_fields(step: &ComputeStep) -> Value {
     json!({
         "recipe": step.recipe.id,
         "command": command_line(&step.recipe),
+        "arguments": arguments(&step.recipe),
         "seconds": record.duration_ns as f64 / 1e9,
         "host": record.host,
         "uid": record.uid,

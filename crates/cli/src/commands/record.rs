@@ -59,6 +59,9 @@ pub struct Arguments {
     /// Allow other new files in the command's directory; they are not kept
     #[arg(long)]
     ignore_others: bool,
+    /// Where the command fails or is refused, leave its directory, and say where it is
+    #[arg(long)]
+    keep_failed: bool,
     #[command(flatten)]
     run: RunArguments,
     /// The command and its arguments
@@ -84,11 +87,12 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
         inputs: inputs.into_iter().map(|(_, place)| place).collect(),
         inputs_not_kept: arguments.input_not_kept.clone(),
         directory: std::env::current_dir().context("this directory")?,
-        environment: arguments.env.iter().map(variable).collect(),
+        environment: arguments.env.iter().map(variable).collect::<anyhow::Result<_>>()?,
         programs: arguments.program.clone(),
         kept_program_bytes: arguments.keep_programs,
         tolerances,
         ignores_others: arguments.ignore_others,
+        keeps_failed: arguments.keep_failed,
         timeout: arguments.run.timeout(),
         options: arguments.run.options(output),
     };
@@ -160,10 +164,12 @@ fn tolerance(output: Option<Vec<u8>>, bound: &str) -> anyhow::Result<ToleranceRe
     Ok(ToleranceRequest { output, relative, element })
 }
 
-fn variable(written: &OsString) -> (OsString, Option<OsString>) {
+fn variable(written: &OsString) -> anyhow::Result<(OsString, Option<OsString>)> {
     let bytes = written.clone().into_vec();
-    match bytes.iter().position(|byte| *byte == b'=') {
-        Some(at) => (OsString::from_vec(bytes[..at].to_vec()), Some(OsString::from_vec(bytes[at + 1..].to_vec()))),
-        None => (written.clone(), None),
+    let at = bytes.iter().position(|byte| *byte == b'=');
+    let name = OsString::from_vec(bytes[..at.unwrap_or(bytes.len())].to_vec());
+    if name.is_empty() {
+        misuse!("--env {}: names no variable", shown::escaped(&bytes));
     }
+    Ok((name, at.map(|at| OsString::from_vec(bytes[at + 1..].to_vec()))))
 }

@@ -19,6 +19,10 @@ pub struct Range {
 impl Range {
     pub const WHOLE: Range = Range { offset: 0, length: None };
 
+    pub fn new(offset: u64, length: u64) -> Self {
+        Range { offset, length: Some(length) }
+    }
+
     /// Whether it begins behind the end of a file of `size` bytes.
     pub fn is_beyond(&self, size: u64) -> bool {
         self.offset > size

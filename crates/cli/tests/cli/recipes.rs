@@ -16,27 +16,27 @@ use super::node::Node;
 use super::runner::{Run, Store, command, files_below};
 
 /// A store, a directory that commands are recorded in, and one for scratch directories.
-struct Place {
-    store: Store,
-    here: PathBuf,
-    scratch: PathBuf,
+pub struct Place {
+    pub store: Store,
+    pub here: PathBuf,
+    pub scratch: PathBuf,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let store = Store::new();
         let (here, scratch) = (store.path("here"), store.path("scratch"));
         [&here, &scratch].into_iter().for_each(|directory| fs::create_dir(directory).unwrap());
         Place { store, here, scratch }
     }
 
-    fn put(&self, name: &str, bytes: &[u8]) {
+    pub fn put(&self, name: &str, bytes: &[u8]) {
         let file = self.store.path("to-put");
         fs::write(&file, bytes).unwrap();
         self.store.put(&file, name);
     }
 
-    fn script(&self, name: &str, lines: &str) {
+    pub fn script(&self, name: &str, lines: &str) {
         let path = self.here.join(name);
         fs::write(&path, format!("#!/bin/sh\n{lines}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -55,26 +55,26 @@ impl Place {
         words.iter().map(placed).collect()
     }
 
-    fn command(&self, words: &[&str]) -> std::process::Command {
+    pub fn command(&self, words: &[&str]) -> std::process::Command {
         let mut command = command(&self.arguments(words));
         command.current_dir(&self.here).env("TMPDIR", &self.scratch);
         command
     }
 
-    fn run(&self, words: &[&str]) -> Run {
+    pub fn run(&self, words: &[&str]) -> Run {
         let run: Run = self.command(words).output().unwrap().into();
         assert_eq!(self.scratch.read_dir().unwrap().count(), 0, "a scratch directory is left");
         run
     }
 
     #[track_caller]
-    fn done(&self, words: &[&str]) -> Run {
+    pub fn done(&self, words: &[&str]) -> Run {
         self.run(words).expect(0)
     }
 
     /// A run that fails for this reason, and leaves the store as it was.
     #[track_caller]
-    fn fails(&self, words: &[&str], why: &str) {
+    pub fn fails(&self, words: &[&str], why: &str) {
         let before = self.state();
         let run = self.run(words).expect(1);
         assert!(run.stderr.contains(why), "{why:?} is not in {}", run.stderr);
@@ -87,21 +87,21 @@ impl Place {
         listed + &self.store.verb("recipes", &["--json"]).text()
     }
 
-    fn read(&self, name: &str) -> Vec<u8> {
+    pub fn read(&self, name: &str) -> Vec<u8> {
         self.store.read(name)
     }
 
-    fn is_sound(&self) {
+    pub fn is_sound(&self) {
         self.store.verb("verify", &["--data"]);
     }
 }
 
 /// Words of a record whose one input is `in` and whose one output is `out`.
-fn record<'a>(command: &[&'a str]) -> Vec<&'a str> {
+pub fn record<'a>(command: &[&'a str]) -> Vec<&'a str> {
     [&["record", "@out", "--inputs", "@in", "--"], command].concat()
 }
 
-fn shell(line: &str) -> [&str; 3] {
+pub fn shell(line: &str) -> [&str; 3] {
     ["sh", "-c", line]
 }
 
@@ -208,7 +208,7 @@ fn commands_that_do_not_do_what_they_should_leave_no_recipe_and_no_file() {
         ("kill -KILL $$", "was ended by signal 9"),
         ("true", "did not make out"),
         ("mkdir out", "left no files in out"),
-        ("ln -s in out", "did not make out"),
+        ("ln -s in out", "as a link or special file"),
         ("cp in out; date > log", "the command left log, which is no output"),
         ("cp in out; echo x >> in", "the command changed in"),
         ("mv in out", "the command changed in"),

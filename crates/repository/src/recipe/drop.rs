@@ -17,11 +17,22 @@ type Content = ([u8; 32], u64);
 /// Files that can be dropped, and how.
 pub struct DropPlan {
     pub files: Vec<DroppedFile>,
+    /// Those that cannot be dropped and need not be, with the reason.
+    pub left: Vec<Error>,
     recipes: Vec<Recipe>,
     /// What takes the place of inputs.
     contents: HashMap<Content, DroppedContent>,
     /// Recipes that the files are made again by.
     relied_on: HashSet<[u8; 32]>,
+}
+
+/// What to do where a file cannot be dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DropRequest {
+    /// Drop nothing.
+    Required,
+    /// Leave it.
+    IfPossible,
 }
 
 /// A file that is to be dropped.
@@ -37,6 +48,13 @@ pub struct DroppedFile {
     versions: Vec<u64>,
 }
 
+impl DropPlan {
+    /// Returns what is to be made again, of each file.
+    pub fn contents(&self) -> Vec<DroppedContent> {
+        self.files.iter().map(|file| file.content).collect()
+    }
+}
+
 /// The recipes of a store, and what was decided so far.
 struct Planner<'a> {
     recipes: &'a [Recipe],
@@ -50,26 +68,35 @@ struct Planner<'a> {
 }
 
 impl Repository {
-    /// Plans to drop these files. `obstacle` says why a recipe's programs cannot be run here, if they cannot.
+    /// Plans to drop these files; an error where one of them that must be dropped cannot. `obstacle` says why a recipe's
+    /// programs cannot be run here, if they cannot.
     pub fn plan_drop(
         &self,
-        paths: &[StorePath],
+        paths: &[(StorePath, DropRequest)],
         obstacle: &mut dyn FnMut(&Recipe) -> Option<String>,
     ) -> Result<DropPlan> {
         let recipes = self.recipes()?.readable;
         let mut planner = Planner::new(&recipes, obstacle);
-        let (mut files, mut seen) = (Vec::new(), HashSet::new());
+        let (mut files, mut left, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
         let open = self.files_of_sessions()?;
-        for path in paths {
+        for (path, need) in paths {
             let entry = self.catalog.entry(path)?.ok_or_else(|| catalog::Error::NotFound { path: path.clone() })?;
-            let (content, size) = self.content_to_drop(path, &entry, &open)?;
-            let made_by = planner.choose(path, (content, size)).map_err(|why| refused(path, why))?;
-            if seen.insert(entry.file) {
-                files.push(self.dropped_file(path, entry, (content, size), made_by)?);
+            let content = self.content_to_drop(path, &entry, &open);
+            let chosen = content.and_then(|content| {
+                let made_by = planner.choose(path, content).map_err(|why| refused(path, why))?;
+                Ok((content, made_by))
+            });
+            match chosen {
+                Ok((content, made_by)) if seen.insert(entry.file) => {
+                    files.push(self.dropped_file(path, entry, content, made_by)?);
+                }
+                Ok(_) => {}
+                Err(error @ Error::Refused { .. }) if *need == DropRequest::IfPossible => left.push(error),
+                Err(error) => return Err(error),
             }
         }
         let (contents, relied_on) = (planner.exact_contents(), planner.relied_on);
-        let mut plan = DropPlan { files, recipes, contents, relied_on };
+        let mut plan = DropPlan { files, left, recipes, contents, relied_on };
         self.note_snapshots(&mut plan)?;
         Ok(plan)
     }
@@ -212,29 +239,30 @@ impl<'a> Planner<'a> {
         Planner { recipes, by_digest, makers, contents, relied_on, obstacles, obstacle }
     }
 
-    /// Chooses what makes a file's content again, or says why nothing does. A tolerance is for the file that it was stated for.
+    /// Chooses what makes a file's content again, or says why nothing does: its own recipe, or else another with this result. A
+    /// tolerance is for the file that it was stated for.
     fn choose(&mut self, path: &StorePath, content: Content) -> std::result::Result<DroppedContent, String> {
-        if let Some(chosen) = self.contents.get(&content).filter(|chosen| self.is_exact(chosen)) {
-            return Ok(*chosen);
-        }
         let mut makers = self.makers.get(&content).cloned().unwrap_or_default();
-        makers.retain(|(recipe, output)| {
-            let output = &recipe.record.outputs[*output as usize];
-            output.tolerance.is_none() || output.path == *path
-        });
+        let is_own = |(recipe, output): &(&Recipe, u32)| recipe.record.outputs[*output as usize].path == *path;
+        makers.retain(|maker| maker.0.record.outputs[maker.1 as usize].tolerance.is_none() || is_own(maker));
+        makers.sort_by_key(|maker| !is_own(maker));
         let mut why = match self.recipes.is_empty() {
             true => "the store has no recipes; `thalweg record` runs a command and leaves one".to_owned(),
             false => "no recipe made just this version".to_owned(),
         };
         for (number, (recipe, output)) in makers.into_iter().enumerate() {
             let made_by = DroppedContent { recipe: recipe.digest, output };
-            self.contents.insert(content, made_by);
+            // What another file with this content relies on stays what takes the place of inputs.
+            let is_first = !self.contents.contains_key(&content);
+            self.contents.entry(content).or_insert(made_by);
             match self.is_computable(recipe) {
                 Ok(()) => return Ok(made_by),
                 Err(obstacle) if number == 0 => why = obstacle,
                 Err(_) => {}
             }
-            self.contents.remove(&content);
+            if is_first {
+                self.contents.remove(&content);
+            }
         }
         Err(why)
     }
@@ -287,7 +315,9 @@ impl<'a> Planner<'a> {
 
 pub(super) fn cycle_of(cycle: &[[u8; 32]]) -> String {
     match cycle {
-        [only] => format!("recipe {} would need its own output", recipe_id(only)),
+        [only] => {
+            format!("recipe {} has an input with the same content: it would need its own output", recipe_id(only))
+        }
         _ => {
             let ids: Vec<String> = cycle.iter().map(recipe_id).collect();
             format!("recipes would need each other: {} and again the first", ids.join(", "))

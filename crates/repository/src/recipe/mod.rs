@@ -19,7 +19,7 @@ use format::{RECIPE_DIRECTORY, StorePath};
 
 use crate::{Repository, Result};
 
-pub use self::drop::{DropPlan, DroppedFile};
+pub use self::drop::{DropPlan, DropRequest, DroppedFile};
 pub use self::dropped::{Dropped, DroppedContent};
 pub use self::needs::{RecipeNeeds, recipe_needs};
 pub use self::output_state::OutputState;

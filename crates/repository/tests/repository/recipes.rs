@@ -9,8 +9,8 @@ use format::{
 };
 use random::Random;
 use repository::{
-    CommitEntry, ComputeInput, ComputePlan, Damage, DropPlan, DroppedContent, Error, FileWriter, InputState,
-    RecipeDraft, Repository, RestoredFile, WriteMode, collect, recipe_needs, verify,
+    CommitEntry, ComputeInput, ComputePlan, Damage, DropPlan, DropRequest, DroppedContent, Error, FileWriter,
+    InputState, RecipeDraft, Repository, RestoredFile, WriteMode, collect, recipe_needs, verify,
 };
 use store::ClaimOwner;
 
@@ -95,6 +95,7 @@ fn record(
 
 fn plan_drop(process: &Repository, names: &[&str]) -> repository::Result<DropPlan> {
     let paths: Vec<StorePath> = names.iter().map(|name| path(name)).collect();
+    let paths: Vec<_> = paths.into_iter().map(|path| (path, DropRequest::Required)).collect();
     process.plan_drop(&paths, &mut |_| None)
 }
 
