@@ -127,6 +127,21 @@ def test_the_stores_own_files_are_not_removed_or_renamed(fs, chain):
             call(f".thalweg-recipes/{recorded[0].recipe}")
 
 
+def test_a_check_finds_what_does_not_come_out_the_same_and_another_result_can_be_accepted(fs, folder):
+    path = f"{folder}/random"
+    command = [sys.executable, "-c", "import os, sys; open(sys.argv[1], 'wb').write(os.urandom(9))", path]
+    thalweg.record(command, path, store=fs.address)
+    first = fs.cat_file(path)
+    with pytest.raises(RuntimeError, match="not the same bit for bit") as raised:
+        thalweg.drop(path, store=fs.address, check=True)
+    assert raised.value.code == "TW-813" and fs.cat_file(path) == first
+    thalweg.drop(path, store=fs.address)
+    with pytest.raises(RuntimeError):
+        thalweg.recompute(path, store=fs.address)
+    assert thalweg.recompute(path, store=fs.address, accept_different=True) == [(path, 9, False)]
+    assert len(fs.cat_file(path)) == 9 and fs.cat_file(path) != first
+
+
 def test_words_in_one_string_are_refused(fs, folder):
     with pytest.raises(TypeError, match="shlex"):
         thalweg.record("touch out", f"{folder}/out", store=fs.address)

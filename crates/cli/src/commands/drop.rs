@@ -120,6 +120,7 @@ fn report(plan: &DropPlan, is_dry_run: bool, output: &Output) -> anyhow::Result<
     let bytes: u64 = files.iter().map(|file| file.bytes).sum();
     let (count, size) = (shown::count(files.len() as u64, "file"), shown::size(bytes));
     match is_dry_run {
+        _ if files.is_empty() => output.summary("nothing to drop"),
         true => output.summary(format_args!("would drop {count} ({size})")),
         false => output.summary(format_args!("dropped {count} ({size}); `thalweg collect` frees the space")),
     }

@@ -99,6 +99,9 @@ fn report(
     let commands = plan.steps.len() as u64;
     output.document(&json!({ "restored": restored, "commands": commands }))?;
     let (files, commands) = (shown::count(files.len() as u64, "file"), shown::count(commands, "command"));
+    if computed.files.is_empty() {
+        return output.summary("nothing to recompute");
+    }
     output.summary(format_args!("restored {files} with {commands}"))
 }
 
@@ -136,6 +139,9 @@ pub fn report_plan(plan: &ComputePlan, files: &[(StorePath, FileEntry)], output:
         "input_bytes": plan.input_bytes(),
         "files": files.len(),
     }))?;
+    if files.is_empty() {
+        return output.summary("nothing to recompute");
+    }
     output.summary(format_args!(
         "would restore {} with {}, which took {} and read {}",
         shown::count(files.len() as u64, "file"),
