@@ -170,7 +170,7 @@ impl ProgramDigests {
 
 /// Says why the programs of recipes cannot be run as they were recorded. Those that are not kept are looked for in the
 /// caller's directory, or where they were.
-pub fn obstacle(directory: &Path) -> impl FnMut(&RecipeRecord) -> Option<String> {
+pub fn obstacle(directory: &Path) -> impl FnMut(&RecipeRecord) -> Option<String> + use<> {
     let (directory, mut digests) = (directory.to_path_buf(), ProgramDigests::default());
     move |record| {
         record.programs.iter().filter(|program| !program.is_kept).find_map(|program| {
