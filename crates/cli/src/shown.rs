@@ -8,7 +8,8 @@ use std::path::Path;
 
 pub use ::address::escaped;
 use catalog::{FileEntry, PathSession};
-use format::{Attributes, FileKind, FileTime, StorePath};
+use format::{Attributes, FileKind, FileTime, StorePath, recipe_id};
+use repository::DroppedContent;
 use serde_json::{Map, Value, json};
 
 use crate::calendar;
@@ -117,7 +118,7 @@ pub fn kind(kind: FileKind) -> &'static str {
     }
 }
 
-/// Returns an entry as `ls` and `stat` show it; `mode` is octal text.
+/// Returns an entry as `ls` and `stat` show it; `mode` is octal text, `dropped` the recipe that makes it again.
 pub fn entry_fields(path: &StorePath, entry: &FileEntry) -> Map<String, Value> {
     let attributes = &entry.attributes;
     let mut fields = path_fields(path.as_bytes());
@@ -134,6 +135,9 @@ pub fn entry_fields(path: &StorePath, entry: &FileEntry) -> Map<String, Value> {
     if let Some(head) = &entry.head {
         fields.insert("size".into(), head.record.size.into());
         fields.insert("version".into(), head.number.into());
+        if let Some(dropped) = DroppedContent::of(&head.record) {
+            fields.insert("dropped".into(), recipe_id(&dropped.recipe).into());
+        }
     }
     if attributes.kind == FileKind::Symlink {
         fields.insert("target".into(), String::from_utf8_lossy(&attributes.target).into());

@@ -15,6 +15,7 @@ use crate::location::Location;
 use crate::moment::CutoffTime;
 use crate::opening::open_store;
 use crate::output::{Array, Output};
+use crate::recipes::dropped_content;
 use crate::shown;
 use crate::tree_view::ViewArguments;
 
@@ -40,6 +41,9 @@ pub struct Arguments {
     /// Files whose newest version was committed since: 2026-11-21, or 12h for the last 12 hours
     #[arg(long, value_name = "TIME")]
     since: Option<CutoffTime>,
+    /// Files whose data was dropped
+    #[arg(long)]
+    dropped: bool,
     /// Names as they are, with a zero byte behind each instead of a line's end, for `xargs -0`
     #[arg(short = '0', long)]
     print0: bool,
@@ -104,6 +108,7 @@ impl Arguments {
         let head = entry.head.as_ref();
         self.name.as_ref().is_none_or(|pattern| pattern.matches(&name))
             && self.kind.is_none_or(|kind| entry.attributes.kind == kind.into())
+            && (!self.dropped || dropped_content(entry).is_some())
             && self.min_size.is_none_or(|least| head.is_some_and(|head| head.record.size >= least))
             && self.since.is_none_or(|since| head.is_some_and(|head| since.is_before(head.committed_ns)))
     }

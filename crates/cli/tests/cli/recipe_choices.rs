@@ -38,6 +38,10 @@ fn of_a_directory_what_no_recipe_makes_is_left_and_nothing_to_do_is_no_error() {
         assert_eq!(place.done(&[&["--json"], &words[..]].concat()).json()["dropped"].as_array().unwrap().len(), 0);
     }
     place.fails(&["drop", "--recomputable", "@d/other"], "no recipe made just this version");
+    assert_eq!(place.done(&["find", "--dropped", "@"]).text().trim(), place.store.address("d/out").to_str().unwrap());
+    let listed = place.done(&["--json", "ls", "@d"]).json();
+    let marked = listed.as_array().unwrap().iter().filter(|entry| entry["dropped"].is_string());
+    assert_eq!(marked.count(), 1, "{listed}");
     place.done(&["recompute", "@d/out"]);
     let again = place.done(&["--json", "recompute", "@d/out", "@d"]).json();
     assert_eq!((&again["commands"], again["restored"].as_array().unwrap().len()), (&0.into(), 0));
