@@ -32,6 +32,22 @@ def test_exceptions_have_the_code_of_their_cause(fs, tmp_path):
     assert code_of(caught.value) == "TW-302"
 
 
+def test_paths_that_python_looks_up_itself_have_codes_too(fs):
+    fs.pipe_file("folder/file", b"content")
+    for call, code in [
+        (lambda: fs.info("nothing"), "TW-203"),
+        (lambda: fs.cat_file("folder"), "TW-204"),
+        (lambda: fs.rmdir("folder/file"), "TW-205"),
+        (lambda: fs.mkdir("folder"), "TW-207"),
+        (lambda: fs.open("folder/file", version=99), "TW-208"),
+        (lambda: fs.open("folder/file", "xb"), "TW-207"),
+    ]:
+        with pytest.raises(OSError) as caught:
+            call()
+        assert caught.value.code == code and f"[{code}]" in str(caught.value)
+        assert pickle.loads(pickle.dumps(caught.value)).code == code
+
+
 def test_a_wrong_word_has_a_code_too():
     with pytest.raises(ValueError) as caught:
         thalweg._thalweg.check_codec("none of them")

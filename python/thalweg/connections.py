@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from thalweg._thalweg import Store
+from thalweg.store_error import store_error
 from thalweg.url import SCHEME
 
 # Time that nodes get to end this process's sessions when it exits: one that is gone would be tried for 15 s.
@@ -91,7 +92,7 @@ def check_writable(location: Location, path: str) -> None:
     """Raises if the open store was opened for reading, since this process may not write to its directory."""
     known = _stores.get(location)
     if known is not None and known.is_read_only:
-        raise OSError(errno.EROFS, f"the store in {location.address} can only be read here", path)
+        raise store_error(errno.EROFS, path, f"the store in {location.address} can only be read here")
 
 
 def _settings_of(location: Location) -> _Settings | None:

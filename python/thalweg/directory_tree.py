@@ -10,6 +10,7 @@ from thalweg.connections import using
 from thalweg.entries import entry_at
 from thalweg.listing import Listing
 from thalweg.names import above
+from thalweg.store_error import store_error
 from thalweg.upload import owner
 
 
@@ -33,7 +34,7 @@ class DirectoryTree(Listing):
         path = self._strip_protocol(path)
         with using(self.location) as store:
             if store.entry(os.fsencode(path)) is not None:
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+                raise store_error(errno.EEXIST, path)
             if not create_parents:
                 entry_at(store, self._parent(path))
             store.make_directory(os.fsencode(path), owner(0o755))
@@ -53,7 +54,7 @@ class DirectoryTree(Listing):
         path = self._strip_protocol(path)
         with using(self.location) as store:
             if entry_at(store, path).kind != "directory":
-                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+                raise store_error(errno.ENOTDIR, path)
             store.remove([os.fsencode(path)], False)
 
     def rm_file(self, path: str) -> None:
@@ -71,7 +72,7 @@ class DirectoryTree(Listing):
     def _file_to_remove(self, path: str) -> str:
         path = self._strip_protocol(path)
         if self.isdir(path):
-            raise IsADirectoryError(errno.EISDIR, "is a directory; recursive=True removes all below it", path)
+            raise store_error(errno.EISDIR, path, "is a directory; recursive=True removes all below it")
         return path
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:

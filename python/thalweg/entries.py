@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from thalweg._thalweg import Entry, Store
+from thalweg.store_error import store_error
 
 # As many as Linux follows.
 _MAX_LINKS = 40
@@ -19,13 +20,13 @@ def entry_at(store: Store, path: str, version: int | None = None) -> Entry:
     """Returns what has this name, in the newest version or the one given."""
     entry = store.entry(os.fsencode(path))
     if entry is None:
-        raise FileNotFoundError(errno.ENOENT, "no such file or directory in the store", path)
+        raise store_error(errno.ENOENT, path, "no such file or directory in the store")
     if version is None or version == entry.version:
         return entry
     for kept in store.versions(os.fsencode(path)):
         if kept.version == version:
             return kept
-    raise FileNotFoundError(errno.ENOENT, f"the store keeps no version {version} of it", path)
+    raise store_error(errno.ENOENT, path, f"the store keeps no version {version} of it", "TW-208")
 
 
 def file_at(store: Store, path: str, version: int | None = None) -> Entry:
@@ -35,16 +36,16 @@ def file_at(store: Store, path: str, version: int | None = None) -> Entry:
         if entry.kind == "file":
             return entry
         if entry.kind == "directory":
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+            raise store_error(errno.EISDIR, path)
         entry = entry_at(store, _target(entry), version)
-    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+    raise store_error(errno.ELOOP, path)
 
 
 def _target(link: Entry) -> str:
     path, target = os.fsdecode(link.path), os.fsdecode(link.target)
     leads_to = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
     if leads_to.startswith(("/", "..")):
-        raise FileNotFoundError(errno.ENOENT, f"this symbolic link leads out of the store, to {target}", path)
+        raise store_error(errno.ENOENT, path, f"this symbolic link leads out of the store, to {target}")
     return leads_to
 
 

@@ -17,6 +17,7 @@ from fsspec.spec import AbstractBufferedFile
 from thalweg._thalweg import Entry, EpochPin, is_left_by_exception
 from thalweg.connections import store_of, using
 from thalweg.read_ahead import ReadAhead
+from thalweg.store_error import store_error
 from thalweg.upload import ScratchUpload, StreamUpload, Upload
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class ThalwegFile(AbstractBufferedFile):  # type: ignore[misc]
     def _fetch_range(self, start: int, end: int) -> bytes:
         with using(self.fs.location) as store:
             if store.id != self._store_id:
-                raise OSError(errno.ESTALE, "the store was replaced by another one; open the file again", self.path)
+                raise store_error(errno.ESTALE, self.path, "the store was replaced by another one; open the file again")
             return store.read(self._entry, start, end)
 
     def close(self) -> None:

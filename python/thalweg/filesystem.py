@@ -24,6 +24,7 @@ from thalweg.connections import Location, check_writable, using
 from thalweg.directory_tree import DirectoryTree
 from thalweg.entries import byte_range, entry_at, file_at, read_many
 from thalweg.file import ScratchFile, ThalwegFile, WrittenFile, WrittenText
+from thalweg.store_error import store_error
 from thalweg.transaction import ThalwegTransaction
 from thalweg.upload import ScratchUpload, StreamUpload, Upload, WriteMode, owner
 
@@ -247,7 +248,7 @@ class ThalwegFileSystem(DirectoryTree):
             if upload.appends and any(one.path == upload.path and not one.discarded for one in self.transaction.files):
                 upload.discard()
                 why = "is written in this transaction already, and has no end to append to before that ends; write it in one go"
-                raise OSError(errno.EBUSY, why, upload.path)
+                raise store_error(errno.EBUSY, upload.path, why)
             self.transaction.files.append(upload)
         return upload
 
@@ -260,9 +261,9 @@ class ThalwegFileSystem(DirectoryTree):
         if entry is None:
             return None
         if mode[0] == "x":
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+            raise store_error(errno.EEXIST, path)
         if entry.kind == "directory":
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+            raise store_error(errno.EISDIR, path)
         return entry if mode[0] == "a" and entry.kind == "file" else None
 
     @by_url

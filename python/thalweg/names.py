@@ -11,6 +11,8 @@ from typing import Any
 from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.spec import AbstractFileSystem
 
+from thalweg.store_error import store_error
+
 _MAGIC = set("*?[")
 
 
@@ -87,7 +89,7 @@ class LiteralNames(AbstractFileSystem):  # type: ignore[misc]
         targets = [self._strip_protocol(one) for one in ([target] if isinstance(target, str) else target)]
         for source in sources:
             if any(source == one or source in above(one) for one in targets):
-                raise OSError(errno.EINVAL, "cannot be moved into itself", source)
+                raise store_error(errno.EINVAL, source, "cannot be moved into itself")
         self.copy(paths, target, recursive=recursive, maxdepth=maxdepth, on_error="raise", **kwargs)
         if not recursive:
             sources = [one for one in sources if not self.isdir(one)]

@@ -25,6 +25,7 @@ from fsspec.compression import compr
 from thalweg._thalweg import Draft, Entry, Finalizer, Store, Writer
 from thalweg.connections import before_closing, store_of, using
 from thalweg.left_block import frames_being_left, is_block_left
+from thalweg.store_error import store_error
 
 if TYPE_CHECKING:
     from thalweg.filesystem import ThalwegFileSystem
@@ -71,7 +72,7 @@ class Upload:
             self._store = store
         if store is not self._store:
             why = "the store was replaced or opened again while this file was being written; write the file again"
-            raise OSError(errno.ESTALE, why, self.path)
+            raise store_error(errno.ESTALE, self.path, why)
         return store
 
     def finalizer(self) -> Finalizer:

@@ -1,0 +1,39 @@
+"""Errors of paths in a store, with the code that `thalweg explain` explains. SPDX-License-Identifier: Apache-2.0"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+# What an error number stands for, where the place that raises it knows nothing better.
+_CODES = {
+    errno.ENOENT: "TW-203",
+    errno.EISDIR: "TW-204",
+    errno.ENOTDIR: "TW-205",
+    errno.EEXIST: "TW-207",
+    errno.ELOOP: "TW-212",
+    errno.EINVAL: "TW-213",
+    errno.EROFS: "TW-305",
+    errno.EBUSY: "TW-406",
+    errno.ESTALE: "TW-507",
+}
+
+
+def store_error(number: int, path: str, why: str | None = None, code: str | None = None) -> OSError:
+    """Returns the exception for an error number, as Python has it (`FileNotFoundError`, …), with the attribute `code`.
+
+    Parameters
+    ----------
+    number : int
+        Of `errno`.
+    path : str
+        The path in the store.
+    why : str, optional
+        Default: what the number says.
+    code : str, optional
+        Default: the number's.
+    """
+    code = code or _CODES[number]
+    error = OSError(number, f"{why or os.strerror(number)} [{code}]", path)
+    error.code = code  # type: ignore[attr-defined]
+    return error
