@@ -4,11 +4,12 @@ use format::{CodecChoice, ElementId};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use segment::ChunkType;
 
 use crate::error::{numbered, of_path};
 use crate::rounding::chunk_rounder;
 
-/// `element` is a type as docs/format.md lists them, such as f64. With an error bound, absolute or relative, it is one of floats, which
+/// `element` is a type as docs/format.md lists them, such as f64, with `be` behind it where it is big-endian. With an error bound, absolute or relative, it is one of floats, which
 /// are rounded first.
 #[pyfunction]
 #[pyo3(signature = (raw, element, record_length, codec, error_bound=None, missing_value=None))]
@@ -21,16 +22,17 @@ pub fn encode_chunk<'py>(
     error_bound: Option<&str>,
     missing_value: Option<f64>,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let (choice, element) = (choice(codec)?, element_id(element)?);
+    let choice = choice(codec)?;
+    let known = ChunkType { record_length, ..chunk_type(element)? };
     if raw.len() > segment::MAX_BLOCK_BYTES {
         let (bytes, limit) = (raw.len(), segment::MAX_BLOCK_BYTES);
         let why = format!("a chunk of {bytes} bytes is longer than {limit}: make the array's chunks smaller");
         return Err(PyValueError::new_err(why));
     }
-    let rounder = error_bound.map(|bound| chunk_rounder(element, bound, missing_value)).transpose()?;
+    let rounder = error_bound.map(|bound| chunk_rounder(known, bound, missing_value)).transpose()?;
     let encoded = py.detach(|| match rounder {
-        Some(rounder) => segment::encode_rounded_chunk(raw, &rounder, (element, record_length), choice),
-        None => segment::encode_chunk(raw, element, record_length, choice),
+        Some(rounder) => segment::encode_rounded_chunk(raw, &rounder, known, choice),
+        None => segment::encode_chunk(raw, known, choice),
     });
     Ok(PyBytes::new(py, &encoded))
 }
@@ -54,9 +56,17 @@ fn choice(codec: &str) -> PyResult<CodecChoice> {
     codec.parse().map_err(of_path)
 }
 
-/// Returns the type of elements with this name.
-pub fn element_id(name: &str) -> PyResult<ElementId> {
-    let is_named = |element: &ElementId| format!("{element:?}").eq_ignore_ascii_case(name);
-    let element = ElementId::ALL.into_iter().find(is_named);
-    element.ok_or_else(|| PyValueError::new_err(format!("{name:?} is no element type: see docs/format.md, blocks")))
+/// Returns what chunks of elements with this name consist of.
+pub fn chunk_type(name: &str) -> PyResult<ChunkType> {
+    let (little, is_big_endian) = match name.strip_suffix("be") {
+        Some(little) => (little, true),
+        None => (name, false),
+    };
+    let is_named = |element: &ElementId| format!("{element:?}").eq_ignore_ascii_case(little);
+    match ElementId::ALL.into_iter().find(is_named) {
+        Some(element) if !(is_big_endian && element == ElementId::U8) => {
+            Ok(ChunkType { element, is_big_endian, record_length: 0 })
+        }
+        _ => Err(PyValueError::new_err(format!("{name:?} is no element type: see docs/format.md, blocks"))),
+    }
 }

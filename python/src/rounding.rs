@@ -1,12 +1,12 @@
 //! Floats of arrays, rounded within a bound.
 
-use format::{ElementId, ErrorBound, FloatType, Rounding};
+use format::{ErrorBound, Rounding};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use segment::{Rounded, Rounder, ValueRange};
+use segment::{ChunkType, Rounded, Rounder, ValueRange};
 
-use crate::chunk::element_id;
+use crate::chunk::chunk_type;
 use crate::error::of_path;
 
 /// Returns the rounded values, and the note on it as files of stores bear it.
@@ -19,7 +19,7 @@ pub fn round_values<'py>(
     error_bound: &str,
     missing_value: Option<f64>,
 ) -> PyResult<(Bound<'py, PyBytes>, String)> {
-    let request = request(element_id(element)?, error_bound, missing_value)?;
+    let request = request(chunk_type(element)?, error_bound, missing_value)?;
     let (values, rounded) = py.detach(|| rounded(request, raw));
     let note = String::from_utf8_lossy(&request.note(rounded.largest_error, None)).into_owned();
     Ok((PyBytes::new(py, &values), note))
@@ -36,18 +36,18 @@ pub fn parse_error_bound(error_bound: &str) -> PyResult<(&'static str, f64)> {
 }
 
 /// Returns what rounds a chunk, of whose array nothing else is known.
-pub fn chunk_rounder(element: ElementId, error_bound: &str, missing_value: Option<f64>) -> PyResult<Rounder> {
-    let request = request(element, error_bound, missing_value)?;
+pub fn chunk_rounder(known: ChunkType, error_bound: &str, missing_value: Option<f64>) -> PyResult<Rounder> {
+    let request = request(known, error_bound, missing_value)?;
     Rounder::new(&request)
         .ok_or_else(|| PyValueError::new_err(format!("{error_bound}: a chunk is not all of its array")))
 }
 
-fn request(element: ElementId, error_bound: &str, missing: Option<f64>) -> PyResult<Rounding> {
+fn request(known: ChunkType, error_bound: &str, missing: Option<f64>) -> PyResult<Rounding> {
     let bound = error_bound.parse().map_err(of_path)?;
-    match FloatType::of_element(element) {
+    match known.float() {
         Some(float) => Ok(Rounding { float, bound, missing }),
         None => Err(PyTypeError::new_err(format!(
-            "{error_bound}: an error bound is for little-endian floats of 32 or 64 bits; convert the array, or leave it out"
+            "{error_bound}: an error bound is for floats of 32 or 64 bits; convert the array, or leave it out"
         ))),
     }
 }

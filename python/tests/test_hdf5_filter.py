@@ -50,7 +50,16 @@ def test_h5py_reads_what_it_wrote_bit_for_bit(dtype, tmp_path):
 
 def test_the_filter_knows_what_the_data_are(tmp_path):
     pair = numpy.dtype([("x", "<f4"), ("y", "<f4")])
-    known = {"<f8": (11, 0), ">f8": (0, 8), "<i2": (5, 0), "u1": (0, 0), "<c16": (11, 16), "S5": (0, 5), pair: (10, 8)}
+    big_pair = numpy.dtype([("x", ">f4"), ("y", ">f4")])
+    mixed_pair = numpy.dtype([("x", ">f4"), ("y", "<f4")])
+    known = {"<f8": (11, 0), "<i2": (5, 0), "u1": (0, 0), "<c16": (11, 16), "S5": (0, 5), pair: (10, 8)}
+    known |= {
+        ">f8": (16 + 11, 0),
+        ">i2": (16 + 5, 0),
+        ">c16": (16 + 11, 16),
+        big_pair: (16 + 10, 8),
+        mixed_pair: (0, 8),
+    }
     with h5py.File(tmp_path / "a.h5", "w") as file:
         for number, (dtype, expected) in enumerate(known.items()):
             dataset = file.create_dataset(str(number), (100, 10), dtype, chunks=(50, 10), **filter_options("zstd:7"))

@@ -37,7 +37,7 @@ def test_golden_chunks_decode_to_the_golden_records():
 def test_elements_are_what_the_dtype_says():
     known = {
         "<f8": ("f64", 0),
-        ">f8": ("u8", 8),
+        ">f8": ("f64be", 0),
         "<f2": ("f16", 0),
         "i1": ("u8", 0),
         "?": ("u8", 0),
@@ -49,8 +49,15 @@ def test_elements_are_what_the_dtype_says():
     }
     assert {dtype: elements.of_dtype(numpy.dtype(dtype)) for dtype in known} == known
     assert elements.of_dtype(COMPOUND) == ("u8", 31)
-    assert elements.of_dtype(BIG_COMPOUND) == ("u8", 8)
+    assert elements.of_dtype(BIG_COMPOUND) == ("f32be", 8)
     assert elements.of_dtype(numpy.dtype([("x", "<f4"), ("y", "<f4")])) == ("f32", 8)
+
+
+@pytest.mark.parametrize("kind", ["f8", "f4", "i4", "u2"])
+def test_big_endian_numbers_take_as_many_bytes_as_little_endian_ones(kind):
+    walk = numpy.random.default_rng(1).integers(-9, 10, 40_000).cumsum() + 3000
+    little, big = (len(Thalweg("auto:archival").encode(walk.astype(order + kind))) for order in "<>")
+    assert big < 1.01 * little
 
 
 def test_the_registry_finds_the_codec_by_its_name():

@@ -67,3 +67,11 @@ def test_a_damaged_chunk_is_an_error(tmp_path):
 def test_a_codec_that_does_not_exist_is_refused():
     with pytest.raises(ValueError, match="is none of"):
         ThalwegCodec("auto:fastest")
+
+
+def test_big_endian_arrays_are_stored_as_codec_bytes_says_in_as_few_bytes(tmp_path):
+    """Which is little-endian, unless somebody asks for something else."""
+    walk = numpy.random.default_rng(1).integers(-9, 10, 40_000).cumsum() + 3000
+    for order in "<>":
+        stored(tmp_path / order, walk.astype(f"{order}f8"), (40_000,))
+    assert (tmp_path / "<" / "c/0").read_bytes() == (tmp_path / ">" / "c/0").read_bytes()

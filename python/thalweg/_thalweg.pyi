@@ -25,8 +25,8 @@ def encode_chunk(
     error_bound: str | None = None,
     missing_value: float | None = None,
 ) -> bytes:
-    """Encodes a chunk of an array; `element` is a type as docs/format.md lists them, such as f64. With an error bound, floats
-    are rounded first."""
+    """Encodes a chunk of an array; `element` is a type as docs/format.md lists them, such as f64, or f64be where it is
+    big-endian. With an error bound, floats are rounded first."""
 
 def round_values(raw: bytes, element: str, error_bound: str, missing_value: float | None = None) -> tuple[bytes, str]:
     """The values rounded within the bound, and a note that names it and the largest error; TypeError where they are no floats."""

@@ -22,7 +22,7 @@ class Thalweg(Codec):  # type: ignore[misc]
     codec
         `auto`, or one that `thalweg init --codec` takes, such as `zstd:9`.
     error_bound
-        `absolute:E` or `relative:E`: little-endian floats of 32 or 64 bits are rounded, and none changes by more.
+        `absolute:E` or `relative:E`: floats of 32 or 64 bits are rounded, and none changes by more.
     missing_value
         With a bound: a number that stands for missing ones, and stays.
     """

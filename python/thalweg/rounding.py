@@ -26,7 +26,7 @@ def rounded(
     Parameters
     ----------
     array
-        Little-endian floats of 32 or 64 bits, or records of them; it is not changed.
+        Floats of 32 or 64 bits, or records of them; it is not changed.
     missing_value
         A number that stands for missing ones: it stays, and is not in the range.
     """

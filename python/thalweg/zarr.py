@@ -63,7 +63,13 @@ class ThalwegCodec(BytesBytesCodec):
         return {"name": "thalweg", "configuration": configuration}
 
     def evolve_from_array_spec(self, array_spec: ArraySpec) -> Self:
-        element, record_length = elements.of_dtype(array_spec.dtype.to_native_dtype())
+        # The codec `bytes` gives the bytes their order, whatever the dtype's: little unless it says big, which no other codec is
+        # shown. A dtype that is not little is nothing to round by.
+        dtype = array_spec.dtype.to_native_dtype()
+        little = dtype.newbyteorder("<")
+        if self.error_bound is not None and little != dtype:
+            return replace(self, element="u8", record_length=dtype.itemsize)
+        element, record_length = elements.of_dtype(little)
         return replace(self, element=element, record_length=record_length)
 
     def _encode_sync(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:

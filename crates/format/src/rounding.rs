@@ -29,18 +29,22 @@ impl FloatType {
         }
     }
 
-    /// Returns the type of elements of blocks, or `None` where they have no such one: they know little-endian numbers only.
-    pub fn element(self) -> Option<ElementId> {
+    /// Returns the type of elements of blocks, whatever the order of their bytes.
+    pub fn element(self) -> ElementId {
         match self {
-            FloatType::F32 => Some(ElementId::F32),
-            FloatType::F64 => Some(ElementId::F64),
-            FloatType::F32Be | FloatType::F64Be => None,
+            FloatType::F32 | FloatType::F32Be => ElementId::F32,
+            FloatType::F64 | FloatType::F64Be => ElementId::F64,
         }
     }
 
+    pub fn is_big_endian(self) -> bool {
+        matches!(self, FloatType::F32Be | FloatType::F64Be)
+    }
+
     /// Returns the type of which a block's elements are, where they are floats that can be rounded.
-    pub fn of_element(element: ElementId) -> Option<Self> {
-        FloatType::ALL.into_iter().find(|float| float.element() == Some(element))
+    pub fn of_element(element: ElementId, is_big_endian: bool) -> Option<Self> {
+        let is_such = |float: &FloatType| (float.element(), float.is_big_endian()) == (element, is_big_endian);
+        FloatType::ALL.into_iter().find(is_such)
     }
 
     fn name(self) -> &'static str {
@@ -186,7 +190,7 @@ mod tests {
         }
         for float in FloatType::ALL {
             assert_eq!(float.to_string().parse(), Ok(float));
-            assert!(float.element().is_none_or(|element| FloatType::of_element(element) == Some(float)));
+            assert_eq!(FloatType::of_element(float.element(), float.is_big_endian()), Some(float));
         }
         assert_eq!("relative:1e-3".parse::<ErrorBound>().unwrap().to_string(), "relative:0.001");
     }

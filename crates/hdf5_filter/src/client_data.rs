@@ -2,8 +2,8 @@
 //!
 //! Users give the first one or two; the rest is made when a dataset is, and replaced when it is copied to another.
 
-use format::{CodecChoice, ElementId, ErrorBound, FloatType, Rounding};
-use segment::Rounder;
+use format::{CodecChoice, ElementId, ErrorBound, Rounding};
+use segment::{ChunkType, Rounder};
 
 /// Values that a dataset has at most: five, and five more where there is a bound on the error of its numbers.
 pub const MAX_COUNT: usize = 10;
@@ -12,6 +12,9 @@ pub const MAX_COUNT: usize = 10;
 const MODES: [&str; 4] = ["auto", "auto:performance", "auto:archival", "auto:energy"];
 const CODECS: [&str; 7] = ["none", "lz4", "lz4:fast", "lz4hc", "zstd", "zlib", "xz"];
 const FIRST_CODEC: u32 = 16;
+
+/// Added to an element type whose numbers are big-endian.
+const BIG_ENDIAN: u32 = 16;
 
 /// Kinds of bounds; 0 is none.
 const ABSOLUTE: u32 = 1;
@@ -25,8 +28,7 @@ const NO_LEVEL: u32 = i32::MAX as u32;
 pub struct ClientData {
     choice: u32,
     level: u32,
-    pub element: ElementId,
-    pub record_length: u32,
+    pub known: ChunkType,
     /// 0 where it is unknown.
     pub chunk_bytes: u32,
     bound_kind: u32,
@@ -39,11 +41,11 @@ impl ClientData {
     /// Reads what is there; more values than are known are a newer filter's, and decoding needs none of them.
     pub fn read(values: &[u32]) -> Self {
         let value = |at: usize, missing| values.get(at).copied().unwrap_or(missing);
+        let (element, is_big_endian) = element_of(value(2, 0));
         ClientData {
             choice: value(0, 0),
             level: value(1, NO_LEVEL),
-            element: ElementId::from_byte(value(2, 0) as u8).unwrap_or(ElementId::U8),
-            record_length: value(3, 0),
+            known: ChunkType { element, is_big_endian, record_length: value(3, 0) },
             chunk_bytes: value(4, 0),
             bound_kind: value(5, 0),
             bound: double([value(6, 0), value(7, 0)]),
@@ -52,8 +54,8 @@ impl ClientData {
     }
 
     /// Returns the same choice, of a dataset of which this is known.
-    pub fn of_dataset(self, element: ElementId, record_length: u32, chunk_bytes: u32) -> Self {
-        ClientData { element, record_length, chunk_bytes, ..self }
+    pub fn of_dataset(self, known: ChunkType, chunk_bytes: u32) -> Self {
+        ClientData { known, chunk_bytes, ..self }
     }
 
     /// Returns the same, of a dataset where this value stands for missing ones.
@@ -66,7 +68,9 @@ impl ClientData {
     }
 
     pub fn values(&self) -> Vec<u32> {
-        let mut values = vec![self.choice, self.level, self.element as u32, self.record_length, self.chunk_bytes];
+        let ChunkType { element, is_big_endian, record_length } = self.known;
+        let element = element as u32 + if is_big_endian { BIG_ENDIAN } else { 0 };
+        let mut values = vec![self.choice, self.level, element, record_length, self.chunk_bytes];
         if self.is_bounded() {
             values.push(self.bound_kind);
             values.extend(words(self.bound));
@@ -81,9 +85,8 @@ impl ClientData {
             return Ok(None);
         }
         let refused = |why: &str| format!("client data {:?}: {why}", self.values());
-        let Some(float) = FloatType::of_element(self.element) else {
-            return Err("an error bound is for little-endian floats of 32 or 64 bits, before any other filter: convert the data, or \
-                leave it out"
+        let Some(float) = self.known.float() else {
+            return Err("an error bound is for floats of 32 or 64 bits, before any other filter: convert the data, or leave it out"
                 .to_owned());
         };
         let bound = match self.bound_kind {
@@ -111,6 +114,16 @@ impl ClientData {
             level => format!("{name}:{}", level as i32),
         };
         text.parse().map_err(|error: format::Error| refused(error.to_string()))
+    }
+}
+
+/// Returns the element type that this value means, and whether its numbers are big-endian; bytes where it means none.
+fn element_of(value: u32) -> (ElementId, bool) {
+    let is_big_endian = value > BIG_ENDIAN;
+    let byte = u8::try_from(if is_big_endian { value - BIG_ENDIAN } else { value });
+    match byte.map(ElementId::from_byte) {
+        Ok(Ok(element)) => (element, is_big_endian),
+        _ => (ElementId::U8, false),
     }
 }
 
@@ -162,10 +175,15 @@ mod tests {
 
     #[test]
     fn what_is_made_of_a_dataset_is_read_back() {
-        let data =
-            ClientData { element: ElementId::F32, record_length: 12, chunk_bytes: 4096, ..ClientData::read(&[20, 5]) };
-        assert_eq!(ClientData::read(&data.values()), data);
-        assert_eq!(codec(&data.values()).as_deref(), Ok("zstd:5"));
+        for is_big_endian in [false, true] {
+            let known = ChunkType { element: ElementId::F32, is_big_endian, record_length: 12 };
+            let data = ClientData::read(&[20, 5]).of_dataset(known, 4096);
+            assert_eq!(ClientData::read(&data.values()), data);
+            assert_eq!(codec(&data.values()).as_deref(), Ok("zstd:5"));
+        }
+        for without_meaning in [4, 12, 16, 20, 28, 256 + 11, u32::MAX] {
+            assert_eq!(ClientData::read(&[20, 5, without_meaning]).known, ChunkType::UNKNOWN);
+        }
         assert_eq!(codec(&ClientData::read(&[]).values()).as_deref(), Ok("auto"));
     }
 
@@ -191,7 +209,10 @@ mod tests {
             let refused = bounded(kind, bound).rounder();
             assert!(refused.is_err_and(|why| why.starts_with("client data [")), "{kind} {bound}");
         }
-        let integers = bounded(ABSOLUTE, 0.1).of_dataset(ElementId::I32, 0, 4096);
-        assert!(integers.rounder().is_err_and(|why| why.contains("little-endian floats")));
+        let of = |element, is_big_endian| {
+            bounded(ABSOLUTE, 0.1).of_dataset(ChunkType { element, is_big_endian, record_length: 0 }, 4096)
+        };
+        assert!(of(ElementId::I32, false).rounder().is_err_and(|why| why.contains("is for floats")));
+        assert!(of(ElementId::F64, true).rounder().unwrap().is_some());
     }
 }

@@ -3,7 +3,8 @@
 use std::ffi::{c_int, c_uint};
 use std::ptr::null_mut;
 
-use format::ElementId;
+use format::FloatType;
+use segment::ChunkType;
 
 use crate::FILTER;
 use crate::client_data::{ClientData, MAX_COUNT};
@@ -18,8 +19,7 @@ pub fn check(library: &Library, creation: Id, datatype: Id, space: Id) -> Result
     let Some((_, data)) = read(library, creation) else { return Ok(()) };
     data.codec()?;
     if data.is_bounded() {
-        let (element, record_length) = known(library, creation, datatype);
-        data.of_dataset(element, record_length, 0).rounder()?;
+        data.of_dataset(known(library, creation, datatype), 0).rounder()?;
     }
     match chunk_bytes(library, datatype, space) {
         Some(bytes) if bytes > segment::MAX_BLOCK_BYTES as u64 => Err(too_long(bytes)),
@@ -35,13 +35,16 @@ pub fn too_long(bytes: u64) -> String {
 pub fn describe(library: &Library, creation: Id, datatype: Id, space: Id) -> Result<(), String> {
     let Some((flags, data)) = read(library, creation) else { return Ok(()) };
     let Some(modify_filter) = library.modify_filter() else { return Ok(()) };
-    let (element, record_length) = known(library, creation, datatype);
+    let known = known(library, creation, datatype);
     let chunk_bytes = match is_first(library, creation) {
         true => chunk_bytes(library, datatype, space).unwrap_or(0) as u32,
         false => 0,
     };
-    let missing = if record_length == 0 { fill_value(library, creation, datatype, element) } else { None };
-    let values = data.of_dataset(element, record_length, chunk_bytes).with_missing(missing).values();
+    let missing = match known {
+        ChunkType { record_length: 0, .. } => fill_value(library, creation, datatype, known),
+        _ => None,
+    };
+    let values = data.of_dataset(known, chunk_bytes).with_missing(missing).values();
     // SAFETY: there are as many values as is said.
     match unsafe { modify_filter(creation, FILTER, flags, values.len(), values.as_ptr()) } {
         0.. => Ok(()),
@@ -50,29 +53,32 @@ pub fn describe(library: &Library, creation: Id, datatype: Id, space: Id) -> Res
 }
 
 /// Returns what is known of the numbers that come to the filter.
-fn known(library: &Library, creation: Id, datatype: Id) -> (ElementId, u32) {
+fn known(library: &Library, creation: Id, datatype: Id) -> ChunkType {
     let described = if is_first(library, creation) { datatype::describe(library, datatype) } else { None };
-    described.unwrap_or((ElementId::U8, 0))
+    described.unwrap_or(ChunkType::UNKNOWN)
 }
 
 /// Returns the value that the user gave for what is not written, of a dataset of floats: it shows where a dataset grows, and
 /// programs compare it.
-fn fill_value(library: &Library, creation: Id, datatype: Id, element: ElementId) -> Option<f64> {
+fn fill_value(library: &Library, creation: Id, datatype: Id, known: ChunkType) -> Option<f64> {
+    let float = known.float()?;
     let (mut defined, mut bytes) = (0, [0u8; 8]);
     // SAFETY: HDF5 passes ids that are valid while its call lasts; floats have at most eight bytes.
     unsafe {
-        let is_float = matches!(element, ElementId::F32 | ElementId::F64);
-        if !is_float || library.fill_value_defined()?(creation, &mut defined) < 0 || defined != DEFINED_BY_USER {
+        if library.fill_value_defined()?(creation, &mut defined) < 0 || defined != DEFINED_BY_USER {
             return None;
         }
         if library.fill_value()?(creation, datatype, bytes.as_mut_ptr().cast()) < 0 {
             return None;
         }
     }
-    match element {
-        ElementId::F32 => Some(f32::from_le_bytes(*bytes.first_chunk()?).into()),
-        _ => Some(f64::from_le_bytes(bytes)),
-    }
+    let single = *bytes.first_chunk()?;
+    Some(match float {
+        FloatType::F32 => f32::from_le_bytes(single).into(),
+        FloatType::F32Be => f32::from_be_bytes(single).into(),
+        FloatType::F64 => f64::from_le_bytes(bytes),
+        FloatType::F64Be => f64::from_be_bytes(bytes),
+    })
 }
 
 /// Returns the filter's flags and client data.

@@ -1,9 +1,9 @@
 //! What numbers a dataset's type is made of.
 //!
-//! Only little-endian numbers count: blocks know no others. Big-endian ones are records of bytes, whose planes shrink as
-//! well. Values of a compound type are records, of elements where all members are of the same.
+//! Values of a compound type are records, of elements where all members are of the same type and order of bytes.
 
 use format::ElementId;
+use segment::ChunkType;
 
 use crate::library::{Id, Library};
 
@@ -16,26 +16,30 @@ const ENUM: i32 = 8;
 const ARRAY: i32 = 10;
 const COMPLEX: i32 = 11;
 const LITTLE_ENDIAN: i32 = 0;
+const BIG_ENDIAN: i32 = 1;
 const SIGNED: i32 = 1;
 
 /// Types within types, before one counts as bytes.
 const MAX_DEPTH: usize = 8;
 
-/// Returns the element type and the record length of values of this type.
-pub fn describe(library: &Library, datatype: Id) -> Option<(ElementId, u32)> {
+/// An element type, and whether its numbers are big-endian.
+type Number = (ElementId, bool);
+
+/// Returns what chunks of values of this type consist of.
+pub fn describe(library: &Library, datatype: Id) -> Option<ChunkType> {
     // SAFETY: the id is valid while HDF5's call lasts.
     let size = unsafe { library.type_size()?(datatype) };
-    let whole = |element: &ElementId| size.is_multiple_of(element_bytes(*element));
-    let element = element_of(library, datatype, 0).filter(whole).unwrap_or(ElementId::U8);
+    let whole = |number: &Number| size.is_multiple_of(element_bytes(number.0));
+    let (element, is_big_endian) = element_of(library, datatype, 0).filter(whole).unwrap_or((ElementId::U8, false));
     let record_length = if size == element_bytes(element) { 0 } else { u32::try_from(size).ok()? };
-    Some((element, record_length))
+    Some(ChunkType { element, is_big_endian, record_length })
 }
 
 fn element_bytes(element: ElementId) -> usize {
     1 << (element as usize & 3)
 }
 
-fn element_of(library: &Library, datatype: Id, depth: usize) -> Option<ElementId> {
+fn element_of(library: &Library, datatype: Id, depth: usize) -> Option<Number> {
     if depth > MAX_DEPTH {
         return None;
     }
@@ -59,7 +63,7 @@ fn element_of(library: &Library, datatype: Id, depth: usize) -> Option<ElementId
 }
 
 /// As [`element_of`] of a type that is ours to close.
-fn element_of_owned(library: &Library, datatype: Id, depth: usize) -> Option<ElementId> {
+fn element_of_owned(library: &Library, datatype: Id, depth: usize) -> Option<Number> {
     if datatype < 0 {
         return None;
     }
@@ -69,11 +73,11 @@ fn element_of_owned(library: &Library, datatype: Id, depth: usize) -> Option<Ele
     element
 }
 
-fn number(library: &Library, datatype: Id) -> Option<ElementId> {
+fn number(library: &Library, datatype: Id) -> Option<Number> {
     // SAFETY: the id is valid.
     let (class, order, size) =
         unsafe { (library.type_class()?(datatype), library.type_order()?(datatype), library.type_size()?(datatype)) };
-    if order != LITTLE_ENDIAN || !size.is_power_of_two() || size > 8 {
+    if ![LITTLE_ENDIAN, BIG_ENDIAN].contains(&order) || !size.is_power_of_two() || size > 8 {
         return None;
     }
     // A number of one byte has no sign here: it makes no difference to anything.
@@ -83,5 +87,6 @@ fn number(library: &Library, datatype: Id) -> Option<ElementId> {
         BITFIELD => 0,
         _ => (unsafe { library.type_sign()?(datatype) } == SIGNED) as u8,
     };
-    ElementId::from_byte(kind << 2 | size.trailing_zeros() as u8).ok()
+    let element = ElementId::from_byte(kind << 2 | size.trailing_zeros() as u8).ok()?;
+    Some((element, order == BIG_ENDIAN && size > 1))
 }

@@ -21,10 +21,10 @@ fn encoded(data: &ClientData, raw: &[u8]) -> Result<Vec<u8>, String> {
     match data.chunk_bytes as usize {
         known if known != 0 && known != raw.len() => Err(of_another_length(raw.len(), known)),
         _ => {
-            let (codec, of) = (data.codec()?, (data.element, data.record_length));
+            let codec = data.codec()?;
             Ok(match data.rounder()? {
-                Some(rounder) => segment::encode_rounded_chunk(raw, &rounder, of, codec),
-                None => segment::encode_chunk(raw, of.0, of.1, codec),
+                Some(rounder) => segment::encode_rounded_chunk(raw, &rounder, data.known, codec),
+                None => segment::encode_chunk(raw, data.known, codec),
             })
         }
     }

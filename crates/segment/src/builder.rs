@@ -2,7 +2,7 @@
 
 use format::{Block, BlockHeader, BlockKind, CodecChoice, Fingerprint, FloatType, SegmentEntry, checksum};
 use policy::compression::{Data, Mode};
-use policy::{Compression, Element, Encoding};
+use policy::{Compression, Encoding};
 
 use crate::codec::{self, MAX_BLOCK_BYTES};
 use crate::encoding::{self, codec_and_level, element_id, filter_ids};
@@ -158,8 +158,8 @@ pub fn encode_in_blocks<'a>(
 }
 
 fn rounded_data(float: FloatType) -> Data {
-    let element = if float.bytes() == 4 { Element::F32 } else { Element::F64 };
-    Data { element, is_known: true, is_rounded: true, is_big_endian: float.element().is_none(), ..Data::default() }
+    let element = encoding::element(float.element());
+    Data { element, is_known: true, is_rounded: true, is_big_endian: float.is_big_endian(), ..Data::default() }
 }
 
 #[cfg(test)]

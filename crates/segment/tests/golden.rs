@@ -161,7 +161,9 @@ fn mutated_blocks_are_refused_or_decode_to_what_their_header_says() {
 fn golden_blocks_that_are_chunks_decode_to_the_golden_records() {
     let raw = &records()[40..5001];
     for (name, choice) in [("chunks/none.bin", CodecChoice::None), ("chunks/zlib.bin", CodecChoice::Zlib(6))] {
-        let made = segment::encode_chunk(raw, ElementId::F64, RECORD_BYTES as u32, choice);
+        let known =
+            segment::ChunkType { element: ElementId::F64, is_big_endian: false, record_length: RECORD_BYTES as u32 };
+        let made = segment::encode_chunk(raw, known, choice);
         write_if_asked(name, &made);
         assert!(segment::decode_chunk(&read(name), raw.len()).expect("a golden chunk decodes") == raw, "{name}");
         assert!(choice != CodecChoice::None || read(name) == made, "{name} is not what is written now");

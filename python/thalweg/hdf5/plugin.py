@@ -71,7 +71,7 @@ def filter_options(codec: str = "auto", error_bound: Optional[str] = None) -> di
     codec
         `auto`, a mode such as `auto:archival`, or one that `thalweg init --codec` takes, such as `zstd:9`.
     error_bound
-        `absolute:E` or `relative:E`: little-endian floats of 32 or 64 bits are rounded, and none changes by more, but for the
+        `absolute:E` or `relative:E`: floats of 32 or 64 bits are rounded, and none changes by more, but for the
         fill value, which stays.
     """
     check_codec(codec)
