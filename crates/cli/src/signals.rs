@@ -98,7 +98,7 @@ impl Interruption {
 }
 
 fn end_at_once(signal: libc::c_int) -> ! {
-    recipe::remove_scratch_directories();
+    recipe::abandon_all();
     std::process::exit(128 + signal);
 }
 

@@ -3,6 +3,8 @@
 //! A recipe's file has the record, then the program files that are kept, then the contents of its inputs, each as long as the
 //! record says and in its order.
 
+use std::collections::BTreeSet;
+
 use crate::{
     FileId, FileTime, FloatType, MAX_FILE_BYTES, MAX_HOST_BYTES, Reader, Result, StorePath, Writer, check_version,
     corrupt,
@@ -261,6 +263,8 @@ impl RecipeRecord {
     pub fn refusal(&self) -> Option<&'static str> {
         let strings = self.arguments.iter().chain(self.environment.iter().flat_map(|(name, value)| [name, value]));
         let names = self.inputs.iter().map(|input| &input.name).chain(self.outputs.iter().map(|output| &output.name));
+        let mut seen = BTreeSet::new();
+        let has_twice = names.clone().any(|name| !seen.insert(name));
         let mut names = names.chain(&self.directories);
         let is_sorted = self.environment.is_sorted_by(|(one, _), (next, _)| one < next);
         let is_variable = |name: &[u8]| !name.is_empty() && !name.contains(&b'=');
@@ -270,6 +274,8 @@ impl RecipeRecord {
             Some("its environment is not in order")
         } else if !names.all(|name| is_relative(name)) {
             Some("a file of it is outside of the working directory")
+        } else if has_twice {
+            Some("two files of it have one name in the working directory")
         } else if !self.programs.iter().all(|program| is_relative(&program.name) || is_absolute(program)) {
             Some("a program of it is nowhere")
         } else if self.outputs.is_empty() || self.outputs.len() > MAX_RECIPE_OUTPUTS {

@@ -39,9 +39,9 @@ pub struct Confinement {
 }
 
 impl Confinement {
-    /// Allows writing below these directories, to [`DEVICES`], and to where this process prints, alone. None where the kernel
-    /// has no Landlock, or may not use it.
-    pub fn to(directories: &[&Path]) -> Option<Self> {
+    /// Allows writing below these directories, to [`DEVICES`], and to these open files, alone. None where the kernel has no
+    /// Landlock, or may not use it.
+    pub fn to(directories: &[&Path], files: &[RawFd]) -> Option<Self> {
         let version = supported_version()?;
         let handled = match version {
             1 => WRITES & !REFER & !TRUNCATE,
@@ -60,9 +60,9 @@ impl Confinement {
         let confinement = Confinement { ruleset };
         directories.iter().try_for_each(|directory| confinement.allow(directory, handled)).ok()?;
         devices().iter().for_each(|device| confinement.allow_device(device, handled));
-        // `> /dev/stderr` opens the file anew. What is no file has no such rule, and needs none.
-        for printed_to in [libc::STDOUT_FILENO, libc::STDERR_FILENO] {
-            let _ = confinement.add_rule(printed_to, handled & (WRITE_FILE | TRUNCATE));
+        // What is no file (a pipe, a terminal) has no such rule, and needs none.
+        for file in files {
+            let _ = confinement.add_rule(*file, handled & (WRITE_FILE | TRUNCATE));
         }
         Some(confinement)
     }

@@ -14,7 +14,7 @@ use format::{ErrorCode, FileId, RecipeInput, RecipeOutput, RecipeRecord, StorePa
 use repository::{DroppedContent, RecipeDraft, Repository};
 use store::ClaimOwner;
 
-use crate::record::{Attempt, FilePlace, RecordRequest, Recorded, store_file};
+use crate::record::{Attempt, FilePlace, RecordRequest, Recorded, refuse_one_place, store_file};
 use crate::working_directory::{Names, make_above, place};
 use crate::{Error, Result, files};
 
@@ -40,6 +40,7 @@ pub fn run_on_copies(
     for (input, copy) in request.inputs.iter().zip(copies) {
         add_files(input, copy, &mut inputs)?;
     }
+    refuse_one_place(inputs.iter().map(|(input, _)| &input.name[..]))?;
     let names = inputs.iter().map(|(input, _)| input.name.clone()).collect();
     let attempt = Attempt::new(request, variables.into_iter(), names)?;
     let inputs = inputs.iter().map(|(input, copy)| place_copy(input, copy, &attempt.work));
@@ -85,8 +86,18 @@ pub fn store_run(
         entries.push(entry);
     }
     let draft = RecipeDraft { record, programs, inputs: versions };
-    let recorded = repository.record_recipe(claim_owners(), &draft, &entries)?;
-    Ok(Recorded::new(recorded.id, &draft.record))
+    match repository.record_recipe(claim_owners(), &draft, &entries) {
+        Ok(recorded) => Ok(Recorded::new(recorded.id, &draft.record)),
+        // An earlier try, whose answer was lost, may have stored it.
+        Err(error) if error.code() == ErrorCode::HeadMoved => {
+            let digest = RecipeRecord::digest(&draft.record.encode());
+            match repository.recipe(&digest)? {
+                Some(Ok(stored)) => Ok(Recorded::new(stored.id, &draft.record)),
+                _ => Err(error.into()),
+            }
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Adds the files that a copy consists of.
@@ -152,12 +163,24 @@ fn is_what_was_read(
     if record.size != input.bytes {
         return Ok(false);
     }
+    if let Some(dropped) = DroppedContent::of(record)
+        && !comes_back_exactly(repository, &dropped)?
+    {
+        return Ok(false);
+    }
     match record.content {
         Some(digest) => Ok(digest == input.digest),
         None if root.is_some_and(|root| root == record.root.key()) => Ok(true),
         None if DroppedContent::of(record).is_some() => Ok(false),
         None => Ok(files::digest_of_version(repository, record)? == input.digest),
     }
+}
+
+/// Whether a dropped content is made again bit for bit, and not within a tolerance alone.
+fn comes_back_exactly(repository: &Repository, dropped: &DroppedContent) -> Result<bool> {
+    let recipe = repository.recipe(&dropped.recipe)?.and_then(std::result::Result::ok);
+    let output = recipe.as_ref().and_then(|recipe| recipe.record.outputs.get(dropped.output as usize));
+    Ok(output.is_some_and(|output| output.tolerance.is_none()))
 }
 
 fn place_of(output: &RecipeOutput, places: &[(StorePath, PathBuf)]) -> PathBuf {

@@ -16,12 +16,14 @@ use crate::{Error, Result};
 const READ_BYTES: usize = 1 << 20;
 
 /// How files begin that hold arrays among other things.
-const ARRAY_FORMATS: [(&[u8], &str); 6] = [
+const ARRAY_FORMATS: [(&[u8], &str); 8] = [
     (b"\x93NUMPY", "a file of numpy"),
     (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
-    (b"CDF", "a netCDF file"),
+    (b"CDF\x01", "a netCDF file"),
+    (b"CDF\x02", "a netCDF file"),
+    (b"CDF\x05", "a netCDF file"),
     (b"PK\x03\x04", "an archive"),
-    (b"\x1f\x8b", "a compressed file"),
+    (b"\x1f\x8b\x08", "a compressed file"),
     (b"SIMPLE  =", "a FITS file"),
 ];
 

@@ -27,4 +27,9 @@ pub use error::{Error, Result};
 pub use process::{RunOptions, STANDARD_ERROR, STANDARD_OUTPUT};
 pub use programs::obstacle;
 pub use record::{FilePlace, RecordRequest, Recorded, ToleranceRequest, record};
-pub use scratch::remove_all as remove_scratch_directories;
+
+/// Ends all commands of this process and removes their directories: for a process that ends at once.
+pub fn abandon_all() {
+    process::end_all();
+    scratch::remove_all();
+}

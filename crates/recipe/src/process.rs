@@ -3,11 +3,12 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, RawFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
@@ -19,8 +20,10 @@ use crate::{Error, Result, environment};
 const FIRST_INTERVAL: Duration = Duration::from_micros(200);
 const LAST_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What a command that is to end may take for it.
-const GRACE: Duration = Duration::from_secs(2);
+/// How long a command that is asked to end may take for it.
+const TERMINATION_TIMEOUT: Duration = Duration::from_secs(2);
+/// The process groups of the commands that run.
+static GROUPS: Mutex<Vec<Pid>> = Mutex::new(Vec::new());
 
 /// How commands are run.
 #[derive(Clone, Debug, Default)]
@@ -58,10 +61,12 @@ impl Run<'_> {
             command.stdout(made(STANDARD_OUTPUT)?).stderr(made(STANDARD_ERROR)?);
         }
         let mut child = command.spawn().map_err(|error| self.failed(&format!("cannot be run: {error}")))?;
+        groups().push(pid_of(&child));
         let ended = await_end(&child, self.timeout, must_stop);
         if !matches!(ended, End::Itself) {
             ask_to_end(&child);
         }
+        groups().retain(|group| *group != pid_of(&child));
         let status = end_group(&mut child).map_err(|error| self.failed(&error.to_string()))?;
         match ended {
             End::Itself if status.success() => Ok(begun.elapsed()),
@@ -85,8 +90,7 @@ impl Run<'_> {
         {
             command.stdout(Stdio::from(stderr));
         }
-        let both = [self.working_directory, self.temporary];
-        let confinement = if self.options.may_write_elsewhere { None } else { Confinement::to(&both) };
+        let confinement = if self.options.may_write_elsewhere { None } else { self.confinement() };
         let prepare = move || {
             prepare_child()?;
             confinement.as_ref().map_or(Ok(()), Confinement::confine_self)
@@ -94,6 +98,18 @@ impl Run<'_> {
         // SAFETY: what it calls are system calls.
         unsafe { command.pre_exec(prepare) };
         command
+    }
+
+    /// `> /dev/stderr` opens anew what the command prints to.
+    fn confinement(&self) -> Option<Confinement> {
+        let mut directories = vec![self.working_directory, self.temporary];
+        directories.extend(self.options.printed.as_deref());
+        let printed_to: &[RawFd] = match (&self.options.printed, self.options.prints_to_stderr) {
+            (Some(_), _) => &[],
+            (None, true) => &[libc::STDERR_FILENO],
+            (None, false) => &[libc::STDOUT_FILENO, libc::STDERR_FILENO],
+        };
+        Confinement::to(&directories, printed_to)
     }
 
     fn failed(&self, why: &str) -> Error {
@@ -159,10 +175,37 @@ fn has_ended(child: &Child) -> bool {
     !matches!(rustix::process::waitid(WaitId::Pid(pid_of(child)), options), Ok(None))
 }
 
-/// Gives the command's group a moment to end in its own way.
+/// Gives the command and what it started a moment to end in their own way.
 fn ask_to_end(child: &Child) {
-    let _ = rustix::process::kill_process_group(pid_of(child), Signal::TERM);
-    await_end(child, Some(GRACE), &|| false);
+    let (group, begun) = (pid_of(child), Instant::now());
+    let _ = rustix::process::kill_process_group(group, Signal::TERM);
+    while begun.elapsed() < TERMINATION_TIMEOUT && is_alive(group) {
+        std::thread::sleep(LAST_INTERVAL);
+    }
+}
+
+/// Whether a process of the group runs: one that has ended, and whose parent has not asked for its status, does not.
+fn is_alive(group: Pid) -> bool {
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let mut states = processes.filter_map(|process| std::fs::read_to_string(process.path().join("stat")).ok());
+    states.any(|text| {
+        // Behind the name, which may have any characters: state, parent, group.
+        let mut fields = text.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+        let state = fields.next();
+        fields.nth(1) == Some(&group.as_raw_nonzero().to_string()) && !matches!(state, Some("Z" | "X"))
+    })
+}
+
+/// Ends all commands that run, with their process groups: for a process that ends at once.
+pub fn end_all() {
+    for group in groups().drain(..) {
+        // It may have ended meanwhile.
+        let _ = rustix::process::kill_process_group(group, Signal::KILL);
+    }
+}
+
+fn groups() -> MutexGuard<'static, Vec<Pid>> {
+    GROUPS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Ends what the command left running, and takes its exit status.

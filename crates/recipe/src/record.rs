@@ -94,7 +94,7 @@ pub fn record(
         Ok((stored, made.duration))
     });
     let ((entries, outputs), duration) = match stored {
-        Err(Error::Command(why)) if request.keeps_failed => return Err(attempt.leave(&why)?),
+        Err(error) if request.keeps_failed => return Err(attempt.leave(error)?),
         stored => stored?,
     };
     if must_stop() {
@@ -128,7 +128,7 @@ pub(crate) struct Attempt<'a> {
 }
 
 /// What a command made.
-pub(crate) struct Made {
+pub(crate) struct CommandResult {
     /// All that stands in its directory.
     pub names: Names,
     pub outputs: Vec<FilePlace>,
@@ -152,7 +152,7 @@ impl<'a> Attempt<'a> {
         Ok(Attempt { request, environment, programs, work, temporary, scratch })
     }
 
-    pub fn run(&self, must_stop: &(dyn Fn() -> bool + Sync)) -> Result<Made> {
+    pub fn run(&self, must_stop: &(dyn Fn() -> bool + Sync)) -> Result<CommandResult> {
         let (request, work) = (self.request, &self.work);
         self.programs.files.iter().try_for_each(|program| place_program(&program.record, &program.source, work))?;
         let directories = request.output_directories();
@@ -170,13 +170,20 @@ impl<'a> Attempt<'a> {
         let names = Names::below(work)?;
         let outputs = request.find_outputs(&before, &names)?;
         request.check_tolerances(&outputs)?;
-        Ok(Made { names, outputs, duration })
+        Ok(CommandResult { names, outputs, duration })
     }
 
-    /// Leaves its directory for its user, and returns the error that names it.
-    fn leave(self, why: &str) -> Result<Error> {
-        let kept = self.scratch.keep()?;
-        Ok(Error::Command(format!("{why}; its directory stays: {}", kept.join(WORK).display())))
+    /// Leaves its directory for its user where the command failed or was refused, and returns the error that names it.
+    fn leave(self, error: Error) -> Result<Error> {
+        let leave = |why: String| -> Result<String> {
+            let kept = self.scratch.keep()?;
+            Ok(format!("{why}; its directory stays: {}", kept.join(WORK).display()))
+        };
+        Ok(match error {
+            Error::Command(why) => Error::Command(leave(why)?),
+            Error::Refused { code, why } => Error::Refused { code, why: leave(why)? },
+            other => other,
+        })
     }
 
     /// Returns the recipe, and the contents of the programs that it keeps.
@@ -229,10 +236,8 @@ impl RecordRequest {
                 ));
             }
         }
-        let mut paths = BTreeSet::new();
-        if let Some(twice) = self.outputs.iter().find(|output| !paths.insert(&output.path)) {
-            return Err(Error::refused(ErrorCode::SameTarget, format!("{}: is two outputs", twice.path)));
-        }
+        refuse_twice(&self.outputs)?;
+        refuse_reserved(&self.outputs)?;
         self.check_tolerances(&self.outputs)
     }
 
@@ -276,17 +281,8 @@ impl RecordRequest {
                 _ => inputs.push(input(place.clone(), entry)?),
             }
         }
-        let mut seen = BTreeSet::new();
-        match inputs.iter().find(|input| !seen.insert(&input.record.name)) {
-            Some(twice) => {
-                let name = String::from_utf8_lossy(&twice.record.name);
-                Err(Error::refused(
-                    ErrorCode::SameTarget,
-                    format!("{name}: two inputs would stand there; name one of them NAME=STORE::PATH"),
-                ))
-            }
-            None => Ok(inputs),
-        }
+        refuse_one_place(inputs.iter().map(|input| &input.record.name[..]))?;
+        Ok(inputs)
     }
 
     fn add_below(&self, repository: &Repository, directory: &FilePlace, inputs: &mut Vec<Input>) -> Result<()> {
@@ -317,7 +313,8 @@ impl RecordRequest {
             if after.is_regular(&output.name) {
                 found.push(output.clone());
             } else if after.is_directory(&output.name) {
-                let files = after.regular_below(&output.name);
+                // What it was given is no output.
+                let files = after.regular_below(&output.name).filter(|file| !before.is_there(file));
                 let files: Vec<_> = files.map(|file| below(output, file)).collect::<Result<_>>()?;
                 if files.is_empty() {
                     return Err(Error::Command(format!("the command left no files in {name}, which is an output")));
@@ -331,10 +328,8 @@ impl RecordRequest {
                 return Err(Error::Command(format!("the command did not make {name}, which is an output")));
             }
         }
-        if let Some(own) = found.iter().find(|output| is_reserved(&output.path)) {
-            let why = format!("{}: the store keeps this directory for its own files", own.path);
-            return Err(Error::refused(ErrorCode::ReservedName, why));
-        }
+        refuse_twice(&found)?;
+        refuse_reserved(&found)?;
         before.check_unchanged(after)?;
         if !self.ignores_others {
             after.check_others(before, &found.iter().map(|place| &place.name[..]).collect())?;
@@ -416,6 +411,50 @@ fn input(place: FilePlace, entry: catalog::FileEntry) -> Result<Input> {
     let (number, bytes) = (head.number, head.record.size);
     let record = RecipeInput { name, path, file: FileId(file.0), number, bytes, digest: [0; 32] };
     Ok(Input { record, version: head.record })
+}
+
+/// Refuses inputs that would stand in one place.
+pub(crate) fn refuse_one_place<'a>(mut names: impl Iterator<Item = &'a [u8]>) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    match names.find(|name| !seen.insert(*name)) {
+        Some(twice) => {
+            let name = String::from_utf8_lossy(twice);
+            let why = format!("{name}: two inputs would stand there; name one of them NAME=STORE::PATH");
+            Err(Error::refused(ErrorCode::SameTarget, why))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses outputs of one name or path, and one that is below another, which stands for all below it.
+fn refuse_twice(outputs: &[FilePlace]) -> Result<()> {
+    for bytes in [|output: &FilePlace| output.name.clone(), |output: &FilePlace| output.path.as_bytes().to_vec()] {
+        let mut sorted: Vec<Vec<u8>> = outputs.iter().map(bytes).collect();
+        // So that what is below a name follows it.
+        sorted.sort_by(|one, next| one.split(|byte| *byte == b'/').cmp(next.split(|byte| *byte == b'/')));
+        let is_below = |one: &[u8], above: &[u8]| {
+            one.strip_prefix(above).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        };
+        if let Some(pair) = sorted.windows(2).find(|pair| is_below(&pair[1], &pair[0])) {
+            let [above, below] = [0, 1].map(|at| String::from_utf8_lossy(&pair[at]).into_owned());
+            let why = match above == below {
+                true => format!("{below}: is two outputs"),
+                false => format!("{below}: is an output twice, as {above} stands for all below it"),
+            };
+            return Err(Error::refused(ErrorCode::SameTarget, why));
+        }
+    }
+    Ok(())
+}
+
+fn refuse_reserved(outputs: &[FilePlace]) -> Result<()> {
+    match outputs.iter().find(|output| is_reserved(&output.path)) {
+        Some(own) => {
+            let why = format!("{}: the store keeps this directory for its own files", own.path);
+            Err(Error::refused(ErrorCode::ReservedName, why))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The digest is known when it has been written.

@@ -2,40 +2,45 @@
 
 use std::fs;
 use std::io::Read;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::{Error, Result};
 
-/// Those that are there.
+/// The directories of this process.
 static MADE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// A directory that only this user may enter.
 pub struct Scratch {
     path: PathBuf,
-    /// Locked, so that others see that the process which uses it is alive.
-    _lock: Option<fs::File>,
+    /// A file in it, locked: other processes of this machine see that this one is alive.
+    _lock: fs::File,
 }
 
-/// How the names begin of those in use, and of those that are left for somebody to look into.
+/// Begins the name of a directory in use.
 const PREFIX: &str = "thalweg-recipe-";
+/// Begins the name of a directory that is left for its user to look into.
 const KEPT_PREFIX: &str = "thalweg-failed-";
-/// A younger one may not be locked yet.
-const LEAST_AGE: Duration = Duration::from_secs(60);
+const LOCK: &str = "lock";
+/// A younger directory may not be locked yet.
+const MIN_AGE: Duration = Duration::from_secs(60);
 
 impl Scratch {
     /// Makes one below a directory; without one, below `$TMPDIR` or /tmp.
     pub fn new(below: Option<&Path>) -> Result<Self> {
         let below = below.map_or_else(std::env::temp_dir, Path::to_path_buf);
         let below = fs::canonicalize(&below).map_err(|error| Error::io(&below, error))?;
-        remove_abandoned(&below);
-        let path = below.join(format!("{PREFIX}{:016x}", random(&below)?));
+        let prefix = format!("{PREFIX}{}", boot()?);
+        remove_abandoned(&below, &prefix);
+        let path = below.join(format!("{prefix}{:016x}", random(&below)?));
         fs::DirBuilder::new().mode(0o700).create(&path).map_err(|error| Error::io(&path, error))?;
         made().push(path.clone());
-        // Without locks (some network file systems) none is ever taken for abandoned.
-        let lock = lock(&path).ok();
+        let failed = |error| Error::io(&path, error);
+        let lock = fs::File::create_new(path.join(LOCK)).map_err(failed)?;
+        // Without locks (some network file systems) it is taken for abandoned by nobody: the test for it fails, too.
+        let _ = rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive);
         Ok(Scratch { path, _lock: lock })
     }
 
@@ -66,7 +71,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Removes the directories of all commands: for a process that ends at once, with no time to wait for what uses them.
+/// Removes the directories of all commands: for a process that ends at once.
 pub fn remove_all() {
     made().drain(..).for_each(|path| remove(&path));
 }
@@ -83,11 +88,20 @@ pub fn remove(path: &Path) {
     }
 }
 
-/// Removes those of this user whose processes were killed.
-fn remove_abandoned(below: &Path) {
+/// Names this machine since it was started: 16 digits. Directories of other machines on a shared file system have another one.
+fn boot() -> Result<String> {
+    let source = Path::new("/proc/sys/kernel/random/boot_id");
+    let read = fs::read(source).map_err(|error| Error::io(source, error))?;
+    Ok(blake3::hash(&read).to_hex()[..16].to_owned())
+}
+
+/// Removes the directories of this user and machine whose processes were killed.
+fn remove_abandoned(below: &Path, prefix: &str) {
+    let is_random = |rest: &str| rest.len() == 16 && rest.bytes().all(|byte| byte.is_ascii_hexdigit());
     for entry in fs::read_dir(below).into_iter().flatten().flatten() {
-        let is_meant = entry.file_name().as_encoded_bytes().starts_with(PREFIX.as_bytes());
-        if is_meant && is_old_and_own(&entry) && lock(&entry.path()).is_ok() {
+        let name = entry.file_name();
+        let has_our_name = name.to_str().and_then(|name| name.strip_prefix(prefix)).is_some_and(is_random);
+        if has_our_name && is_old_and_own(&entry) && is_unlocked(&entry.path().join(LOCK)) {
             remove(&entry.path());
         }
     }
@@ -97,15 +111,14 @@ fn is_old_and_own(entry: &fs::DirEntry) -> bool {
     entry.metadata().is_ok_and(|found| {
         let age = found.modified().ok().and_then(|modified| modified.elapsed().ok());
         let is_own = found.uid() == rustix::process::geteuid().as_raw();
-        found.is_dir() && is_own && age.is_some_and(|age| age >= LEAST_AGE)
+        found.is_dir() && is_own && age.is_some_and(|age| age >= MIN_AGE)
     })
 }
 
-/// Fails where another has it.
-fn lock(path: &Path) -> std::io::Result<fs::File> {
-    let directory = fs::File::open(path)?;
-    rustix::fs::flock(&directory, rustix::fs::FlockOperation::NonBlockingLockExclusive)?;
-    Ok(directory)
+/// Whether there is such a lock file, and no process has it locked.
+fn is_unlocked(path: &Path) -> bool {
+    let opened = fs::File::options().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path);
+    opened.is_ok_and(|lock| rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_ok())
 }
 
 fn open_up(directory: &Path) {

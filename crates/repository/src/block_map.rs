@@ -1,6 +1,6 @@
 //! Blocks by the addresses of their segments, bounded in bytes: the form in which decoded and encoded blocks are cached alike.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use format::{ContainerId, Label, Run, SegmentAddress};
@@ -14,8 +14,6 @@ struct Entry<B> {
     places: Vec<Place>,
     block: Arc<B>,
     bytes: usize,
-    /// Used since it came, or since it was last spared.
-    is_used: bool,
 }
 
 /// The oldest blocks go first, those [used](BlockMap::mark_used) meanwhile later.
@@ -23,13 +21,15 @@ pub(crate) struct BlockMap<B> {
     /// By first place of a label: how many segments, the block, and the index in it where the label begins.
     labels: BTreeMap<Place, (u32, Arc<B>, usize)>,
     order: VecDeque<Entry<B>>,
+    /// The addresses in memory of blocks used since they came, or since they were last spared.
+    used: HashSet<usize>,
     bytes: usize,
     max_bytes: usize,
 }
 
 impl<B> BlockMap<B> {
     pub fn new(max_bytes: usize) -> Self {
-        BlockMap { labels: BTreeMap::new(), order: VecDeque::new(), bytes: 0, max_bytes }
+        BlockMap { labels: BTreeMap::new(), order: VecDeque::new(), used: HashSet::new(), bytes: 0, max_bytes }
     }
 
     /// Returns the block that holds a segment, and the segment's index in it.
@@ -60,7 +60,7 @@ impl<B> BlockMap<B> {
             places.push(place);
             index += label.count as usize;
         }
-        self.order.push_back(Entry { places, block, bytes, is_used: false });
+        self.order.push_back(Entry { places, block, bytes });
         self.bytes += bytes;
         while self.bytes > self.max_bytes {
             let Some(oldest) = self.order.pop_front() else { break };
@@ -76,15 +76,12 @@ impl<B> BlockMap<B> {
 
     /// Spares the block once when it is the oldest.
     pub fn mark_used(&mut self, block: &Arc<B>) {
-        // Some thousand entries at most, beside the decoding of a block.
-        if let Some(entry) = self.order.iter_mut().find(|entry| Arc::ptr_eq(&entry.block, block)) {
-            entry.is_used = true;
-        }
+        self.used.insert(Arc::as_ptr(block).addr());
     }
 
     fn drop_or_spare(&mut self, oldest: Entry<B>) {
-        if oldest.is_used {
-            self.order.push_back(Entry { is_used: false, ..oldest });
+        if self.used.remove(&Arc::as_ptr(&oldest.block).addr()) {
+            self.order.push_back(oldest);
             return;
         }
         for place in oldest.places {

@@ -63,7 +63,10 @@ impl EncodedBlocks {
     }
 }
 
+/// What the maps take for a block, about.
+const MAP_BYTES: usize = 512;
+
 fn memory_bytes(placed: &StoredBlock) -> usize {
     let lists = size_of_val(&placed.block.segments[..]) + size_of_val(&placed.labels[..]);
-    placed.block.payload.capacity() + lists
+    placed.block.payload.capacity() + lists + MAP_BYTES
 }

@@ -118,6 +118,8 @@ def _files(arguments: tuple[Any, ...]) -> list[LocalPath]:
         if files and named != store:
             raise ValueError(f"{one.url}: lies in another store than {next(iter(files))}; a recipe is of files of one")
         store = named
+        if files.get(one.url, one).kind != one.kind:
+            raise ValueError(f"{one.url}: is an input and an output; a recipe's output is another file than its inputs")
         files[one.url] = one
     if not any(one.kind == "output" for one in files.values()):
         raise ValueError("a recorded command needs at least one Output: the recipe is for making that again")

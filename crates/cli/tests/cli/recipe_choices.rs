@@ -54,6 +54,7 @@ fn what_does_not_come_out_the_same_is_found_before_a_drop_or_accepted_behind_it(
     place.done(&["record", "@out", "--", "sh", "-c", CHANGING]);
     let first = place.read("out");
     place.fails(&["drop", "--recomputable", "--check", "@out"], "not the same bit for bit");
+    assert_eq!(place.read("out"), first);
     place.run(&["drop", "--recomputable", "--timeout", "5", "@out"]).expect(2);
     place.done(&["drop", "--recomputable", "@out"]);
     place.fails(&["recompute", "@out"], "not the same bit for bit");
@@ -100,6 +101,7 @@ fn outputs_never_take_the_places_of_the_stores_own_files() {
     let line = format!("mkdir -p x/.thalweg-recipes; echo garbage > x/.thalweg-recipes/{id}");
     place.fails(&["record", "x=@", "--", "sh", "-c", &line], "the store");
     place.fails(&["record", "@out", "--", "sh", "-c", "mkfifo out"], "as a link or special file");
+    place.fails(&["record", "@r", "@r/mean", "--", "true"], "as r stands for all below it");
     place.put("d/a", b"a");
     place.fails(&["record", "@out", "--inputs", "@d", "@d/a", "--", "true"], "two inputs would stand there");
     place.run(&["record", "--env", "=x", "@out", "--", "true"]).expect(2);
@@ -172,8 +174,13 @@ fn an_interrupted_reading_and_a_killed_one_leave_no_scratch_directory() {
     // What the killed one left is removed by the next that makes one, when it is some time old.
     let left = place.scratch.read_dir().unwrap().next().unwrap().unwrap().path();
     let hour_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
-    fs::File::open(&left).unwrap().set_modified(hour_ago).unwrap();
-    place.done(&["cat", "--recompute", "@out"]);
+    let others = ["thalweg-recipe-inputs", "thalweg-recipe-00000000000000000000000000000000"]
+        .map(|name| place.scratch.join(name));
+    others.iter().for_each(|other| fs::create_dir(other).unwrap());
+    [&left, &others[0], &others[1]].map(|path| fs::File::open(path).unwrap().set_modified(hour_ago).unwrap());
+    place.command(&["cat", "--recompute", "@out"]).output().unwrap();
+    assert!(!left.exists() && others.iter().all(|other| other.exists()));
+    others.iter().for_each(|other| fs::remove_dir(other).unwrap());
 }
 
 #[test]
@@ -190,7 +197,11 @@ fn a_failed_record_leaves_its_directory_where_that_is_asked_for() {
 fn a_command_that_is_to_end_may_end_in_its_own_way() {
     let place = Place::new();
     let mark = place.store.path("ended-in-order");
-    let line = format!("trap 'echo > {}; exit 1' TERM; while true; do sleep 0.05; done", mark.display());
+    // Not the command itself, but what it started.
+    let line = format!(
+        "sh -c \"trap 'sleep 0.2; echo > {}; exit 1' TERM; while true; do sleep 0.05; done\"; true",
+        mark.display()
+    );
     let begun = Instant::now();
     place.fails(
         &["record", "--may-write-elsewhere", "--timeout", "0.3", "@out", "--", "sh", "-c", &line],

@@ -252,17 +252,20 @@ impl<'a> Planner<'a> {
         };
         for (number, (recipe, output)) in makers.into_iter().enumerate() {
             let made_by = DroppedContent { recipe: recipe.digest, output };
-            // What another file with this content relies on stays what takes the place of inputs.
-            let is_first = !self.contents.contains_key(&content);
-            self.contents.entry(content).or_insert(made_by);
+            // What another file with this content relies on stays what takes the place of inputs, if it can.
+            let before = self.contents.get(&content).copied();
+            if !before.is_some_and(|before| self.is_exact(&before)) {
+                self.contents.insert(content, made_by);
+            }
             match self.is_computable(recipe) {
                 Ok(()) => return Ok(made_by),
                 Err(obstacle) if number == 0 => why = obstacle,
                 Err(_) => {}
             }
-            if is_first {
-                self.contents.remove(&content);
-            }
+            match before {
+                Some(before) => self.contents.insert(content, before),
+                None => self.contents.remove(&content),
+            };
         }
         Err(why)
     }
@@ -291,6 +294,11 @@ impl<'a> Planner<'a> {
         output.is_some_and(|output| output.tolerance.is_none())
     }
 
+    /// As [`Planner::is_exact`]; true where the recipe is gone, which is another obstacle.
+    fn may_be_exact(&self, dropped: &DroppedContent) -> bool {
+        !self.by_digest.contains_key(&dropped.recipe) || self.is_exact(dropped)
+    }
+
     fn needs(&mut self, digest: [u8; 32]) -> std::result::Result<Vec<[u8; 32]>, String> {
         let Some(recipe) = self.by_digest.get(&digest).copied() else {
             return Err(format!("it needs recipe {}, which the store has no more", recipe_id(&digest)));
@@ -301,6 +309,12 @@ impl<'a> Planner<'a> {
         let obstacle = &mut self.obstacle;
         if let Some(why) = self.obstacles.entry(digest).or_insert_with(|| obstacle(recipe)) {
             return Err(format!("recipe {}: {why}", recipe.id));
+        }
+        let mut inputs = recipe.record.inputs.iter().zip(&recipe.inputs);
+        let inexact =
+            inputs.find(|(_, state)| matches!(state, InputState::Dropped(dropped) if !self.may_be_exact(dropped)));
+        if let Some((input, _)) = inexact {
+            return Err(format!("recipe {}: its input {} comes back within a tolerance alone", recipe.id, input.path));
         }
         let needed = recipe.record.inputs.iter().zip(&recipe.inputs).filter_map(|(input, state)| match state {
             InputState::Dropped(dropped) => Some(dropped.recipe),

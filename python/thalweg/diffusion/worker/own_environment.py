@@ -20,7 +20,7 @@ def own_environment() -> dict[str, str]:
     variables = dict(os.environ)
     python_path = variables.pop(_IN_TASK_PROCESS, None)
     if python_path is not None:
-        del variables["PYTHONPATH"]
+        variables.pop("PYTHONPATH", None)
         if python_path:
             variables["PYTHONPATH"] = python_path
     return variables
