@@ -177,7 +177,9 @@ fn an_interrupted_reading_and_a_killed_one_leave_no_scratch_directory() {
     let others = ["thalweg-recipe-inputs", "thalweg-recipe-00000000000000000000000000000000"]
         .map(|name| place.scratch.join(name));
     others.iter().for_each(|other| fs::create_dir(other).unwrap());
-    [&left, &others[0], &others[1]].map(|path| fs::File::open(path).unwrap().set_modified(hour_ago).unwrap());
+    for path in [&left, &others[0], &others[1]] {
+        fs::File::open(path).unwrap().set_modified(hour_ago).unwrap();
+    }
     place.command(&["cat", "--recompute", "@out"]).output().unwrap();
     assert!(!left.exists() && others.iter().all(|other| other.exists()));
     others.iter().for_each(|other| fs::remove_dir(other).unwrap());
