@@ -33,11 +33,32 @@ static _Thread_local char thread_sentence[SENTENCE_BYTES];
 
 char *sentence(void) { return thread_sentence; }
 
+/* The page of docs/errors.md about what the binding itself refuses. */
+static const char *code_of_class(int error_class) {
+    switch (error_class) {
+    case MPI_ERR_NO_MEM: return "[TW-307]";
+    case MPI_ERR_NOT_SAME: return "[TW-606]";
+    case MPI_ERR_TYPE:
+    case MPI_ERR_CONVERSION:
+    case MPI_ERR_UNSUPPORTED_DATAREP:
+    case MPI_ERR_IO: return "[TW-608]";
+    default: return "[TW-602]";
+    }
+}
+
+/* Ends the sentence with a code, cutting what leaves no room for it. */
+static void end_with(const char *code) {
+    size_t length = strlen(thread_sentence), most = SENTENCE_BYTES - 2 - strlen(code);
+    if (length > most) length = most;
+    snprintf(thread_sentence + length, SENTENCE_BYTES - length, " %s", code);
+}
+
 int fail(int error_class, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(thread_sentence, SENTENCE_BYTES, format, arguments);
     va_end(arguments);
+    end_with(code_of_class(error_class));
     return error_class;
 }
 
@@ -63,9 +84,9 @@ static void keep_error_code(const char *reason) {
 int fail_as_store(int code, const char *doing, const char *name) {
     if (code == THALWEG_OK) return MPI_SUCCESS;
     const char *reason = thalweg_last_error();
-    int error_class = fail(class_of_store_code(code), "%s SD:%s: %s", doing, name, reason);
+    snprintf(thread_sentence, SENTENCE_BYTES, "%s SD:%s: %s", doing, name, reason);
     keep_error_code(reason);
-    return error_class;
+    return class_of_store_code(code);
 }
 
 int fail_as_mpi(int code) {
@@ -74,7 +95,9 @@ int fail_as_mpi(int code) {
     char text[MPI_MAX_ERROR_STRING] = "";
     PMPI_Error_class(code, &error_class);
     real.Error_string(code, text, &length);
-    return fail(error_class, "MPI reports: %s", text);
+    snprintf(thread_sentence, SENTENCE_BYTES, "MPI reports: %s", text);
+    end_with("[TW-607]");
+    return error_class;
 }
 
 static int new_code(int error_class) {

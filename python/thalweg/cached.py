@@ -19,6 +19,7 @@ from fsspec.implementations.chained import ChainedFileSystem
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from thalweg.disk_cache.block_cache import BlockCache
+from thalweg.error_code import Coded
 from thalweg.read_ahead import ReadAhead
 
 BLOCK_BYTES = 4 << 20
@@ -176,8 +177,10 @@ class CachedFileSystem(ChainedFileSystem):  # type: ignore[misc]
         self.fs.mv(path1, path2, **kwargs)
 
 
-class FileChangedError(OSError):
+class FileChangedError(Coded, OSError):
     """The content of a file changed while it was fetched."""
+
+    code = "TW-320"
 
 
 class _Content:

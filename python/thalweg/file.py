@@ -16,6 +16,7 @@ from fsspec.spec import AbstractBufferedFile
 
 from thalweg._thalweg import Entry, EpochPin, is_left_by_exception
 from thalweg.connections import store_of, using
+from thalweg.error_code import misuse
 from thalweg.read_ahead import ReadAhead
 from thalweg.store_error import store_error
 from thalweg.upload import ScratchUpload, StreamUpload, Upload
@@ -47,7 +48,7 @@ class ThalwegFile(AbstractBufferedFile):  # type: ignore[misc]
     def read(self, length: int | None = -1) -> bytes:
         """Returns the next `length` bytes, or all that remain."""
         if self.closed:
-            raise ValueError("I/O operation on closed file.")
+            raise misuse(ValueError, "I/O operation on closed file.")
         remaining = max(0, self.size - self.loc)
         length = remaining if length is None or length < 0 else min(int(length), remaining)
         if length == 0:
@@ -122,14 +123,14 @@ class _FileBeingWritten(io.BufferedIOBase):
         pass
 
     def __reduce__(self) -> Any:
-        raise TypeError(f"{self.path}: a file being written cannot be pickled; close it and pickle its path")
+        raise misuse(TypeError, f"{self.path}: a file being written cannot be pickled; close it and pickle its path")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.path!r} mode={self.mode!r}>"
 
     def _check_open(self) -> None:
         if self.closed:
-            raise ValueError("I/O operation on closed file.")
+            raise misuse(ValueError, "I/O operation on closed file.")
 
 
 class WrittenFile(_FileBeingWritten):
@@ -161,7 +162,7 @@ class WrittenFile(_FileBeingWritten):
     def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
         """Always fails: by that libraries see that they must write from start to end."""
         how = f"a file opened with {self.mode!r} is written from start to end; open it with 'w+b' to write anywhere"
-        raise io.UnsupportedOperation(f"{self.path}: {how}")
+        raise misuse(io.UnsupportedOperation, f"{self.path}: {how}")
 
     def flush(self) -> None:
         """Does nothing: what was written is stored when the file is closed."""

@@ -23,6 +23,7 @@ from thalweg.by_url import by_url
 from thalweg.connections import Location, check_writable, using
 from thalweg.directory_tree import DirectoryTree
 from thalweg.entries import byte_range, entry_at, file_at, read_many
+from thalweg.error_code import coded, misuse
 from thalweg.file import ScratchFile, ThalwegFile, WrittenFile, WrittenText
 from thalweg.store_error import store_error
 from thalweg.transaction import ThalwegTransaction
@@ -129,7 +130,7 @@ class ThalwegFileSystem(DirectoryTree):
             return [self._strip_own(one) for one in path]
         named, stripped = url.split(stringify_path(path))
         if named is not None and not url.is_same_store(named, self.address):
-            raise ValueError(f"{path}: names another store than this file system's, {self.address}")
+            raise coded(ValueError(f"{path}: names another store than this file system's, {self.address}"), "TW-102")
         return stripped
 
     @staticmethod
@@ -223,11 +224,11 @@ class ThalwegFileSystem(DirectoryTree):
     ) -> Any:
         mode = "".join(sorted(mode, key="rwxab+".find)).replace("+", "") + "+" * ("+" in mode)
         if mode not in {"rb", "wb", "xb", "ab", "rb+", "wb+", "xb+"}:
-            raise ValueError(f"{path}: mode {mode!r} is none of rb, wb, xb, ab, r+b, w+b, x+b")
+            raise misuse(ValueError, f"{path}: mode {mode!r} is none of rb, wb, xb, ab, r+b, w+b, x+b")
         if version is not None and mode != "rb":
-            raise ValueError(f"{path}: older versions can only be read")
+            raise misuse(ValueError, f"{path}: older versions can only be read")
         if compression is not None and "+" in mode:
-            raise ValueError(f"{path}: a compressed file is either read or written; mode {mode!r} is both")
+            raise misuse(ValueError, f"{path}: a compressed file is either read or written; mode {mode!r} is both")
         entry = self._entry_to_open(path, mode, version)
         if mode == "rb":
             assert entry is not None
@@ -329,12 +330,12 @@ class ThalwegFileSystem(DirectoryTree):
         [b'on', b'tw']
         """
         if not isinstance(paths, list):
-            raise TypeError("paths must be a list")
+            raise misuse(TypeError, "paths must be a list")
         starts = starts if isinstance(starts, Iterable) else [starts] * len(paths)
         ends = ends if isinstance(ends, Iterable) else [ends] * len(paths)
         ranges = list(zip(paths, starts, ends))
         if len(ranges) != len(paths):
-            raise ValueError("paths, starts and ends must be of one length")
+            raise misuse(ValueError, "paths, starts and ends must be of one length")
         results: list[Any] = [None] * len(ranges)
         systems = [self.of_url(path) for path in paths]
         for system in {id(one): one for one in systems}.values():

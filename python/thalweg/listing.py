@@ -11,6 +11,7 @@ from thalweg._thalweg import Entry
 from thalweg.by_url import by_url
 from thalweg.connections import Location, using
 from thalweg.entries import content_key, entry_at
+from thalweg.error_code import misuse
 from thalweg.names import LiteralNames
 
 Info = dict[str, Any]
@@ -117,7 +118,7 @@ class Listing(LiteralNames):
         ['run1/notes.txt', 'run1/parts/0', 'run1/x.dat']
         """
         if maxdepth is not None and maxdepth < 1:
-            raise ValueError("maxdepth must be at least 1")
+            raise misuse(ValueError, "maxdepth must be at least 1")
         path = self._strip_protocol(path)
         found: list[Entry] = []
         with using(self.location) as store:

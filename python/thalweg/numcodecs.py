@@ -12,6 +12,7 @@ from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray, ndarray_
 
 from thalweg import elements, rounding
 from thalweg._thalweg import MAX_CHUNK_BYTES, check_codec, decode_chunk, encode_chunk
+from thalweg.error_code import coded
 
 
 class Thalweg(Codec):  # type: ignore[misc]
@@ -52,5 +53,5 @@ class Thalweg(Codec):  # type: ignore[misc]
         chunk = ensure_contiguous_ndarray(buf).tobytes()
         raw = decode_chunk(chunk, MAX_CHUNK_BYTES if expected is None else expected)
         if expected is not None and len(raw) != expected:
-            raise ValueError(f"the chunk has {len(raw)} bytes, and {expected} are expected")
+            raise coded(ValueError(f"the chunk has {len(raw)} bytes, and {expected} are expected"), "TW-308")
         return ndarray_copy(raw, out)

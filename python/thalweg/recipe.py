@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Tuple, Union
 
 from thalweg import _thalweg
 from thalweg.connections import using
+from thalweg.error_code import misuse
 from thalweg.filesystem import ThalwegFileSystem
 
 Word = Union[str, bytes, "os.PathLike[str]"]
@@ -137,7 +138,9 @@ def record(
     Recorded(recipe='…', seconds=…, outputs={'run1/sorted.txt': 6})
     """
     if isinstance(command, (str, bytes)):
-        raise TypeError("a command is a sequence of words, as in ['sort', '-o', 'out', 'in']; shlex.split makes one")
+        raise misuse(
+            TypeError, "a command is a sequence of words, as in ['sort', '-o', 'out', 'in']; shlex.split makes one"
+        )
     output_places = _places(outputs)
     fs = _file_system([path for _, path in output_places], store, storage_options)
     options = {

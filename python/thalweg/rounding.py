@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from thalweg import elements
 from thalweg._thalweg import parse_error_bound, round_values
+from thalweg.error_code import coded
 
 if TYPE_CHECKING:
     import numpy
@@ -46,7 +47,10 @@ def check_chunk_bound(error_bound: str | None) -> tuple[str, float] | None:
         return None
     kind, number = parse_error_bound(error_bound)
     if kind == "range":
-        raise ValueError(
-            f"{error_bound}: chunks have other ranges than their array; give absolute:E with E = {number} * numpy.ptp(array)"
+        raise coded(
+            ValueError(
+                f"{error_bound}: chunks have other ranges than their array; give absolute:E with E = {number} * numpy.ptp(array)"
+            ),
+            "TW-801",
         )
     return kind, number

@@ -1,4 +1,4 @@
-"""Errors of paths in a store, with the code that `thalweg explain` explains. SPDX-License-Identifier: Apache-2.0"""
+"""Errors of paths and places, with the code that `thalweg explain` explains. SPDX-License-Identifier: Apache-2.0"""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def store_error(number: int, path: str, why: str | None = None, code: str | None
     number : int
         Of `errno`.
     path : str
-        The path in the store.
+        The path in the store, or what else the error is about.
     why : str, optional
         Default: what the number says.
     code : str, optional

@@ -24,6 +24,7 @@ from fsspec.compression import compr
 
 from thalweg._thalweg import Draft, Entry, Finalizer, Store, Writer
 from thalweg.connections import before_closing, store_of, using
+from thalweg.error_code import misuse
 from thalweg.left_block import frames_being_left, is_block_left
 from thalweg.store_error import store_error
 
@@ -110,8 +111,8 @@ class Upload:
         """Returns what a commit of this file is made of, once."""
         draft, self._draft = self._draft, None
         if draft is None:
-            raise ValueError(
-                f"{self.path}: is not closed, or is committed already; close it before the transaction ends"
+            raise misuse(
+                ValueError, f"{self.path}: is not closed, or is committed already; close it before the transaction ends"
             )
         return os.fsencode(self.path), owner(), self._write_mode, draft
 
@@ -164,7 +165,7 @@ class StreamUpload(Upload):
     def write_stored(self, content: bytes) -> None:
         """Takes the next bytes as they are stored."""
         if self._process != os.getpid():
-            raise RuntimeError(f"{self.path}: was opened by another process, before a fork; open it again")
+            raise misuse(RuntimeError, f"{self.path}: was opened by another process, before a fork; open it again")
         with self._lock:
             if len(self._gathered) + len(content) <= _GATHERED_BYTES:
                 self._gathered += content

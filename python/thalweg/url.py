@@ -12,6 +12,8 @@ from __future__ import annotations
 import os
 import re
 
+from thalweg.error_code import coded
+
 SCHEME = "thalweg://"
 
 _NODE = re.compile(r"(\[[^\]/]*\]|[^/:\[\]]+):[0-9]{1,5}(?=/|$)")
@@ -42,14 +44,17 @@ def address(store: str | os.PathLike[str] | None) -> str:
     """A store as it was written, made independent of this process's folder; without one, `$THALWEG_STORE`."""
     written = os.fspath(store) if store else os.environ.get("THALWEG_STORE", "")
     if not written:
-        raise ValueError(
-            "no store is named: write thalweg://HOST:PORT/path or thalweg:///directory/of/the/store!/path, "
-            'give store="..." or set $THALWEG_STORE'
+        raise coded(
+            ValueError(
+                "no store is named: write thalweg://HOST:PORT/path or thalweg:///directory/of/the/store!/path, "
+                'give store="..." or set $THALWEG_STORE'
+            ),
+            "TW-102",
         )
     if written.startswith(SCHEME):
         named, path = split(written.rstrip("/"))
         if named is None or path:
-            raise ValueError(f"{written}: a node's address is written thalweg://HOST:PORT")
+            raise coded(ValueError(f"{written}: a node's address is written thalweg://HOST:PORT"), "TW-102")
         return named
     return os.path.abspath(os.path.expanduser(written))
 

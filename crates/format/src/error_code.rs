@@ -3,7 +3,7 @@
 //! Numbers are for good: scripts compare them and people search for them. Each has a page in `docs/errors.md`, which
 //! `thalweg explain` prints. The hundreds group them: 1 command line and configuration, 2 names and versions, 3 the
 //! store's files, disk and damage, 4 catalog and sessions, 5 nodes and the network, 6 MPI programs, 7 gate, 8 encoding,
-//! models, plan and recipes, 9 internal.
+//! models, plan and recipes, from 851 on data diffusion, 9 internal.
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -41,6 +41,7 @@ codes! {
     OutputFile = 109,
     NothingChosen = 110,
     NeedsDirectory = 111,
+    PythonUsage = 112,
 
     InvalidName = 201,
     ReservedName = 202,
@@ -116,6 +117,9 @@ codes! {
     HostList = 603,
     ProgramNotStarted = 604,
     FileNotStored = 605,
+    RanksDisagree = 606,
+    MpiFailed = 607,
+    DatatypeRefused = 608,
 
     GateConfiguration = 701,
     GateCannotListen = 702,
@@ -144,6 +148,19 @@ codes! {
     RecipeNeeded = 811,
     CommandFailed = 812,
     ResultDiffers = 813,
+
+    TaskTimedOut = 851,
+    WorkerLost = 852,
+    WorkerNotStarted = 853,
+    InputFailed = 854,
+    StoreGone = 855,
+    StoreStalled = 856,
+    OutputMissing = 857,
+    RunNotRecorded = 858,
+    RunFolderUnusable = 859,
+    RunLost = 860,
+    CacheLocked = 861,
+    ListingUnusable = 862,
 
     Internal = 901,
     Unclassified = 902,

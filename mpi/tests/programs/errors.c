@@ -50,15 +50,22 @@ static void opening(const char *name) {
     FAILS(open_as("SD:folder/", MPI_MODE_CREATE | MPI_MODE_WRONLY, &file), MPI_ERR_BAD_FILE, "no file's");
 }
 
-/* A sentence that is cut to MPI's length keeps the code at its end. */
-static void codes_at_the_end(void) {
-    static const char code_of_missing[] = "[TW-203]";
-    const size_t length = sizeof code_of_missing - 1;
-    char name[230] = "SD:/";
+static void ends_with(int failed, const char *code) {
+    const char *text = text_of(failed), *end = text + strlen(text) - strlen(code);
+    CHECK(end > text && !strcmp(end, code), "no %s at the end of \"%s\"", code, text);
+}
+
+/* Also of a sentence that is cut to MPI's length. */
+static void codes_at_the_end(const char *name) {
+    char long_name[230] = "SD:/";
     MPI_File file;
-    memset(name + 4, 'x', sizeof name - 5);
-    const char *text = text_of(open_as(name, MPI_MODE_RDONLY, &file));
-    CHECK(strlen(text) > length && !strcmp(text + strlen(text) - length, code_of_missing), "no code at the end of \"%s\"", text);
+    memset(long_name + 4, 'x', sizeof long_name - 5);
+    ends_with(open_as(long_name, MPI_MODE_RDONLY, &file), "[TW-203]");
+    ends_with(open_as(name, MPI_MODE_RDONLY | MPI_MODE_RDWR, &file), "[TW-602]");
+    if (ranks > 1) ends_with(open_as(name, rank ? MPI_MODE_RDWR : MPI_MODE_RDONLY, &file), "[TW-606]");
+    OK(open_as(name, MPI_MODE_RDONLY, &file));
+    ends_with(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "never heard of", MPI_INFO_NULL), "[TW-608]");
+    OK(MPI_File_close(&file));
 }
 
 static int extent_of_four(MPI_Datatype type, MPI_Aint *extent, void *nothing) {
@@ -270,7 +277,7 @@ int main(int argc, char **argv) {
     begin(&argc, &argv);
     const char *name = file_name("errors");
     opening(name);
-    codes_at_the_end();
+    codes_at_the_end(name);
     representing(name);
     accessing(name);
     handling(name);

@@ -18,6 +18,7 @@ from fsspec.core import has_magic
 
 from thalweg import url as store_url
 from thalweg.diffusion.cache.item import Item
+from thalweg.error_code import misuse
 
 # Where users find what the standard library defines elsewhere.
 _PUBLIC_MODULES = {"genericpath": "os.path", "posixpath": "os.path", "_operator": "operator"}
@@ -63,7 +64,7 @@ class File:
     def __post_init__(self) -> None:
         object.__setattr__(self, "url", absolute(self.url))
         if self.start < 0 or (self.end is not None and self.end < self.start):
-            raise ValueError(f"{self.url}: there are no bytes {self.start} to {self.end}")
+            raise misuse(ValueError, f"{self.url}: there are no bytes {self.start} to {self.end}")
 
     @property
     def item(self) -> Item:
@@ -157,7 +158,7 @@ def absolute(url: str | os.PathLike[str]) -> str:
     # Of a path of universal_pathlib's only its text has the protocol.
     written = str(url) if getattr(url, "protocol", "") else os.fspath(url)
     if not written:
-        raise ValueError("the URL or path is empty")
+        raise misuse(ValueError, "the URL or path is empty")
     if "://" in written or "::" in written:
         written = written.removeprefix("file://") if written.startswith("file:///") else written
         # One name for a folder, however it is written; to a web server it may be another page.
@@ -172,14 +173,16 @@ def _check_output(url: str) -> None:
     """A folder that appears there would replace all that a store or the user's own work has."""
     if "://" in url or "::" in url:
         if _is_root(url.rpartition("::")[2]):
-            raise ValueError(f"{url}: is the root of a file system or store; an output needs a name of its own in it")
+            raise misuse(
+                ValueError, f"{url}: is the root of a file system or store; an output needs a name of its own in it"
+            )
         return
     if not os.path.isdir(url):
         return
     place, here = os.path.realpath(url), os.path.realpath(os.curdir)
     if os.path.commonpath([place, here]) == place:
         what = "the current directory" if place == here else "above the current directory"
-        raise ValueError(f"{url}: is {what}; an output needs a name of its own")
+        raise misuse(ValueError, f"{url}: is {what}; an output needs a name of its own")
 
 
 def _is_root(url: str) -> bool:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from thalweg.diffusion.arguments import File, LocalPath, Output
 from thalweg.diffusion.cache.item import Item
 from thalweg.diffusion.pickling import Pickler
+from thalweg.error_code import misuse
 
 DIGEST_BYTES = 16
 # Values that pickle to so much go apart.
@@ -130,7 +131,7 @@ def packed(arguments: tuple[Any, ...], keywords: dict[str, Any], apart: Apart | 
             payload = call.pickled((arguments, keywords), large)
     outputs = tuple(one.url for one in call.outputs)
     if len(set(outputs)) < len(outputs):
-        raise ValueError(f"a task writes each of its outputs once: {list(outputs)}")
+        raise misuse(ValueError, f"a task writes each of its outputs once: {list(outputs)}")
     replaced = tuple(one.url for one in call.outputs if one.replace)
     return Call(payload, tuple(dict.fromkeys(call.inputs)), outputs, tuple(call.values), replaced)
 
@@ -142,7 +143,9 @@ def _refuse_dask_futures(parts: tuple[Any, ...]) -> None:
     while waiting:
         one, depth = waiting.pop()
         if isinstance(one, future):
-            raise TypeError(f"{one!r} is Dask's, not this run's: give its result(), or what Diffusion.submit returns")
+            raise misuse(
+                TypeError, f"{one!r} is Dask's, not this run's: give its result(), or what Diffusion.submit returns"
+            )
         waiting += [(element, depth + 1) for element in _elements(one, depth)]
 
 

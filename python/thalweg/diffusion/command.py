@@ -6,13 +6,17 @@ import re
 import subprocess
 from typing import Any
 
+from thalweg.error_code import Coded
+
 _PLACE = re.compile(r"\{(\d+)\}")
 # Of what a command that failed wrote, so much is in the message.
 MAX_OUTPUT_BYTES = 4000
 
 
-class CommandFailed(RuntimeError):
+class CommandFailed(Coded, RuntimeError):
     """The command ended with another status than 0; the message has the end of what it wrote."""
+
+    code = "TW-812"
 
 
 class Command:

@@ -19,6 +19,7 @@ from thalweg.diffusion.results import Results, Sink
 from thalweg.diffusion.run import Calls, Run
 from thalweg.diffusion.worker.local import Local
 from thalweg.disk_cache.limit import parse_bytes
+from thalweg.error_code import misuse
 
 _MB = 10**6
 # Iterables whose elements are there all along: an element is one value, however often it comes.
@@ -104,7 +105,7 @@ class Diffusion:
     ) -> None:
         at_least("workers", workers, 1)
         if cluster is not None and workers is not None:
-            raise ValueError("workers is for processes of this machine; a cluster has its own")
+            raise misuse(ValueError, "workers is for processes of this machine; a cluster has its own")
         positive("store_timeout_s", store_timeout_s)
         peer_rate, store_rate = positive("peer_mb_s", peer_mb_s), positive("store_mb_s", store_mb_s)
         self._options = Options(
@@ -171,7 +172,7 @@ class Diffusion:
         """
         run, sink = self._run, Sink()
         if not iterables:
-            raise TypeError("map needs at least one iterable of arguments")
+            raise misuse(TypeError, "map needs at least one iterable of arguments")
         for one in iterables:
             _check_iterable(one)
         length = min(map(len, iterables)) if all(isinstance(one, Sized) for one in iterables) else None  # type: ignore[arg-type]
@@ -259,7 +260,7 @@ class Diffusion:
         return f"<Diffusion {self._options.run}: {state}{folder}>"
 
     def __reduce__(self) -> Any:
-        raise TypeError("a Diffusion cannot be sent to tasks: they cannot submit others")
+        raise misuse(TypeError, "a Diffusion cannot be sent to tasks: they cannot submit others")
 
     def __enter__(self) -> Diffusion:
         return self
@@ -286,7 +287,9 @@ def _check_iterable(value: Any) -> None:
     try:
         iter(value)
     except TypeError:
-        raise TypeError(f"map takes iterables of arguments, which {value!r} is not; submit takes arguments") from None
+        raise misuse(
+            TypeError, f"map takes iterables of arguments, which {value!r} is not; submit takes arguments"
+        ) from None
 
 
 def _numbered(iterables: tuple[Iterable[Any], ...]) -> Iterator[tuple[int, tuple[Any, ...], Any]]:

@@ -14,21 +14,31 @@ from typing import Any
 
 import cloudpickle
 
+from thalweg.error_code import Coded
 
-class TaskTimeout(TimeoutError):
+
+class TaskTimeout(Coded, TimeoutError):
     """The task took longer than `timeout_s`; its process was ended."""
 
+    code = "TW-851"
 
-class WorkerLost(RuntimeError):
+
+class WorkerLost(Coded, RuntimeError):
     """The processes that ran the task died, again and again."""
 
+    code = "TW-852"
 
-class CannotStart(RuntimeError):
+
+class CannotStart(Coded, RuntimeError):
     """A process for tasks did not start, or ended before it was ready for them."""
 
+    code = "TW-853"
 
-class InputFailed(RuntimeError):
+
+class InputFailed(Coded, RuntimeError):
     """The task that was to write an input of this one failed."""
+
+    code = "TW-854"
 
 
 class WorkerTraceback(Exception):

@@ -13,6 +13,7 @@ from typing import Any, Callable, TypeVar
 
 from thalweg.diffusion.calls import Reference, Value
 from thalweg.diffusion.pickling import dumps
+from thalweg.error_code import misuse
 
 T = TypeVar("T")
 
@@ -63,9 +64,10 @@ class TaskFuture(concurrent.futures.Future[T], Reference):
     def _check_process(self) -> None:
         """In a fork nothing comes."""
         if os.getpid() != self._process and not self.done():
-            raise RuntimeError(
+            raise misuse(
+                RuntimeError,
                 f"this future belongs to process {self._process}, of which this one is a fork, and will not be done here; "
-                "wait for it there"
+                "wait for it there",
             )
 
     def cancel(self) -> bool:
@@ -93,7 +95,7 @@ class TaskFuture(concurrent.futures.Future[T], Reference):
         return self._value
 
     def __reduce__(self) -> Any:
-        raise TypeError("a future cannot be captured by a task's function; give it as an argument")
+        raise misuse(TypeError, "a future cannot be captured by a task's function; give it as an argument")
 
     def __await__(self) -> Generator[Any, None, T]:
         self._check_process()

@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 
 from thalweg.diffusion.evidence import Evidence
+from thalweg.error_code import Coded, coded
 
 _MAGIC = b"thalweg-run-2\n"
 _HEAD = struct.Struct("<II")
@@ -28,8 +29,10 @@ _NAME_BYTES = 20
 _FOLDER = b"\xff\xff\xff\xff"
 
 
-class RunFolderBusy(RuntimeError):
+class RunFolderBusy(Coded, RuntimeError):
     """Another run has this folder."""
+
+    code = "TW-859"
 
 
 # Journals that this process has open.
@@ -103,7 +106,9 @@ class Journal:
         if os.fstat(self._file).st_size == 0:
             os.write(self._file, _MAGIC)
         if os.pread(self._file, len(_MAGIC), 0) != _MAGIC:
-            raise ValueError(f"{self.path}: not the journal of a run of this version; give another run_folder")
+            raise coded(
+                ValueError(f"{self.path}: not the journal of a run of this version; give another run_folder"), "TW-859"
+            )
         end = len(_MAGIC)
         for start, body in self._records(end):
             end = start + len(body)

@@ -7,6 +7,8 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
+from thalweg.error_code import misuse
+
 
 @dataclass(frozen=True)
 class Options:
@@ -41,12 +43,12 @@ class Options:
 def at_least(name: str, value: int | None, least: int) -> int | None:
     """The value of a parameter that counts something; `ValueError` for too few."""
     if value is not None and value < least:
-        raise ValueError(f"{name} must be {least} or more, not {value}")
+        raise misuse(ValueError, f"{name} must be {least} or more, not {value}")
     return value
 
 
 def positive(name: str, value: float | None) -> float | None:
     """The value of a parameter that is a time or a rate; `ValueError` for none, less, and what is no number."""
     if value is not None and not 0 < value < math.inf:
-        raise ValueError(f"{name} must be more than 0, not {value}; leave it out for no limit")
+        raise misuse(ValueError, f"{name} must be more than 0, not {value}; leave it out for no limit")
     return value

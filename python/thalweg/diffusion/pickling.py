@@ -14,6 +14,7 @@ import cloudpickle
 
 from thalweg.diffusion.arguments import File, Output
 from thalweg.diffusion.code_names import resolved
+from thalweg.error_code import misuse
 
 _PROTOCOL = 5
 LruCached = type(functools.lru_cache(len))
@@ -36,9 +37,10 @@ class _CapturedPickler(Pickler):
     def persistent_id(self, value: Any) -> Any:
         if isinstance(value, (File, Output)):
             kind = type(value).__name__
-            raise TypeError(
+            raise misuse(
+                TypeError,
                 f"{kind}({value.url!r}) is captured by a function or in a scattered value, where no path can take its "
-                "place; give it as an argument"
+                "place; give it as an argument",
             )
         return None
 

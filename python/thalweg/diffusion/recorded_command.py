@@ -14,6 +14,7 @@ from thalweg.diffusion.arguments import LocalPath
 from thalweg.diffusion.command import MAX_OUTPUT_BYTES, Command, CommandFailed
 from thalweg.diffusion.stores.outputs import RECIPE_NAME
 from thalweg.diffusion.worker.own_environment import own_environment
+from thalweg.error_code import misuse
 from thalweg.recipe import KEPT_PROGRAM_BYTES, Tolerance, record_options
 
 
@@ -106,23 +107,30 @@ def _files(arguments: tuple[Any, ...]) -> list[LocalPath]:
     for one in arguments:
         if not isinstance(one, LocalPath):
             if not isinstance(one, (str, int, float, os.PathLike)):
-                raise TypeError(
-                    f"{one!r}: a recorded command takes files, outputs, text and numbers as arguments of their own"
+                raise misuse(
+                    TypeError,
+                    f"{one!r}: a recorded command takes files, outputs, text and numbers as arguments of their own",
                 )
             continue
         named, _ = store_url.split(one.url)
         if not one.url.startswith(store_url.SCHEME):
-            raise ValueError(f"{one.url}: lies in no Thalweg store; a recipe is of files of one (thalweg://...)")
+            raise misuse(
+                ValueError, f"{one.url}: lies in no Thalweg store; a recipe is of files of one (thalweg://...)"
+            )
         if one.kind == "range":
-            raise ValueError(f"{one.url}: a recipe reads whole files; pass the range as numbers")
+            raise misuse(ValueError, f"{one.url}: a recipe reads whole files; pass the range as numbers")
         if files and named != store:
-            raise ValueError(f"{one.url}: lies in another store than {next(iter(files))}; a recipe is of files of one")
+            raise misuse(
+                ValueError, f"{one.url}: lies in another store than {next(iter(files))}; a recipe is of files of one"
+            )
         store = named
         if files.get(one.url, one).kind != one.kind:
-            raise ValueError(f"{one.url}: is an input and an output; a recipe's output is another file than its inputs")
+            raise misuse(
+                ValueError, f"{one.url}: is an input and an output; a recipe's output is another file than its inputs"
+            )
         files[one.url] = one
     if not any(one.kind == "output" for one in files.values()):
-        raise ValueError("a recorded command needs at least one Output: the recipe is for making that again")
+        raise misuse(ValueError, "a recorded command needs at least one Output: the recipe is for making that again")
     return list(files.values())
 
 

@@ -13,6 +13,7 @@ from thalweg.diffusion.after_collection import when_collected
 from thalweg.diffusion.failure import Failure
 from thalweg.diffusion.report.describe import describe_value
 from thalweg.diffusion.report.markup import shortened
+from thalweg.error_code import misuse
 
 # How often a wait looks whether there is anybody left to wait for.
 _POLL_S = 1.0
@@ -217,7 +218,7 @@ class Results(Iterator[TaskResult]):
 
     def __len__(self) -> int:
         if self._length is None:
-            raise TypeError("these are results of an iterator, whose length is unknown")
+            raise misuse(TypeError, "these are results of an iterator, whose length is unknown")
         return self._length
 
     def __length_hint__(self) -> int:

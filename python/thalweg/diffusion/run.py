@@ -35,6 +35,7 @@ from thalweg.diffusion.report.record import Record
 from thalweg.diffusion.results import Sink
 from thalweg.diffusion.values import SentValues
 from thalweg.diffusion.waiter import Waiter
+from thalweg.error_code import Coded, misuse
 
 _log = logging.getLogger("thalweg.diffusion")
 
@@ -45,9 +46,11 @@ _FIRST_CHUNK = 100
 _WARN_AFTER_S = 10.0
 
 
-class RunLost(ConnectionError):
+class RunLost(Coded, ConnectionError):
     """The coordinator is gone, with Dask's scheduler or by a fault of ours; a new start with the same run folder goes
     on where this one ended."""
+
+    code = "TW-860"
 
 
 class Function(NamedTuple):
@@ -115,7 +118,7 @@ class Run:
         """As it is now, with all that it captured."""
         self.check()
         if not callable(function):
-            raise TypeError(f"{function!r} cannot be called: the first argument is the function")
+            raise misuse(TypeError, f"{function!r} cannot be called: the first argument is the function")
         name = label(function)
         definitions, digest = Definitions(), b""
         if self._journal is not None:
@@ -123,7 +126,7 @@ class Run:
         try:
             value = self._shipped(function, definitions)
         except TypeError as error:
-            raise TypeError(f"{name}: {error}") from error
+            raise misuse(TypeError, f"{name}: {error}") from error
         return Function(value, name, digest, definitions)
 
     def _shipped(self, function: Any, definitions: Definitions) -> Value:
@@ -355,11 +358,12 @@ class Run:
     def check(self) -> None:
         """Raises if no worker is left to run anything."""
         if self._is_forked:
-            raise RuntimeError(
-                f"this Diffusion belongs to process {self._process}, of which this one is a fork; make one here"
+            raise misuse(
+                RuntimeError,
+                f"this Diffusion belongs to process {self._process}, of which this one is a fork; make one here",
             )
         if self._is_closed:
-            raise RuntimeError("this run has ended")
+            raise misuse(RuntimeError, "this run has ended")
         if self._lost is None:
             self._backend.check()
         if self._lost is not None:
@@ -498,7 +502,7 @@ def _packed(
         name = unsendable(arguments, keywords)
         if name is None:
             raise
-        raise TypeError(f"{function.label}: {name} cannot be sent to workers: {error}") from error
+        raise misuse(TypeError, f"{function.label}: {name} cannot be sent to workers: {error}") from error
 
 
 def _note_workers(found: NoWorker) -> None:

@@ -22,6 +22,7 @@ from thalweg.disk_cache.locks import Locks
 from thalweg.disk_cache.partial_file import Digest, Partial, new_partial, sweep
 from thalweg.disk_cache.pins import Pins
 from thalweg.disk_cache.private_folder import make_private, refuse_link
+from thalweg.error_code import Coded, coded
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _INDEX, _FETCH_LOCKS, _PIN_LOCKS = "index.sqlite", "fetches.lock", "pins.lock"
@@ -29,8 +30,10 @@ _INDEX, _FETCH_LOCKS, _PIN_LOCKS = "index.sqlite", "fetches.lock", "pins.lock"
 _Result = TypeVar("_Result")
 
 
-class CacheDiskFull(OSError):
+class CacheDiskFull(Coded, OSError):
     """The disk of the cache's folder has no room for what is to come, with nothing there that could go."""
+
+    code = "TW-303"
 
 
 class Outdated(Exception):
@@ -220,7 +223,10 @@ def _refuse_what_is_no_cache(folder: str) -> None:
     """A cache removes what its index does not list: not in a folder that something else has filled."""
     here = {entry.name for entry in os.scandir(folder)}
     if here & {"items", "partial"} and not here & {_INDEX, _FETCH_LOCKS, _PIN_LOCKS}:
-        raise FileExistsError(f"{folder} has a folder 'items' or 'partial' and is no cache; name another folder for it")
+        raise coded(
+            FileExistsError(f"{folder} has a folder 'items' or 'partial' and is no cache; name another folder for it"),
+            "TW-319",
+        )
     for name in ("items", "partial"):
         refuse_link(os.path.join(folder, name))
 

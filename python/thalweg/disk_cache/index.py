@@ -22,6 +22,7 @@ from thalweg.disk_cache.locks import Lock, Locks
 from thalweg.disk_cache.partial_file import Digest, Partial
 from thalweg.disk_cache.shared_list import SharedList
 from thalweg.disk_cache.tree import remove, tree_stamp
+from thalweg.error_code import coded
 
 _SCRIPT = """
 CREATE TABLE IF NOT EXISTS items (
@@ -72,7 +73,7 @@ class CacheIndex:
         try:
             self._sweep()
         except sqlite3.OperationalError as error:
-            raise OSError(f"{path}: {error}") from error
+            raise coded(OSError(f"{path}: {error}"), "TW-307") from error
         except sqlite3.DatabaseError:
             # The list is damaged: without it, nothing there is of use.
             self._list.recreate()

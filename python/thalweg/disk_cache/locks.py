@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from thalweg.disk_cache.private_folder import make_private
+from thalweg.store_error import store_error
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -77,7 +78,7 @@ class Locks:
         while (lock := self._set_if_free(name, kind)) is None:
             if time.monotonic() > end:
                 why = f"a process that stands still has held {name} for {_TIMEOUT_S:.0f} s; end it, or name another cache folder"
-                raise TimeoutError(errno.ETIMEDOUT, why, self._path)
+                raise store_error(errno.ETIMEDOUT, self._path, why, "TW-861")
             time.sleep(_PAUSE_S)
         return lock
 

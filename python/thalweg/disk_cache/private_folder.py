@@ -6,10 +6,14 @@ is not its own. SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import errno
 import grp
 import os
 import pwd
 import stat
+
+from thalweg.error_code import coded
+from thalweg.store_error import store_error
 
 # As many as Linux follows.
 MAX_LINKS = 40
@@ -49,10 +53,15 @@ def make_private(folder: str) -> None:
             pass
         found = os.lstat(folder)
     except OSError as error:
-        raise OSError(error.errno, f"cannot be made ({error.strerror}); name another cache folder", folder) from error
+        raise store_error(
+            error.errno or errno.EIO,
+            folder,
+            f"cannot be made ({error.strerror}); name another cache folder",
+            code="TW-319",
+        ) from error
     why = _why_not(found, folder)
     if why:
-        raise PermissionError(f"{folder} {why}, or name another cache folder")
+        raise coded(PermissionError(f"{folder} {why}, or name another cache folder"), "TW-304")
 
 
 def refuse_link(folder: str) -> None:
@@ -63,7 +72,10 @@ def refuse_link(folder: str) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISDIR(found.st_mode):
-        raise PermissionError(f"{folder} is a symbolic link or no folder; remove it, or name another cache folder")
+        raise coded(
+            PermissionError(f"{folder} is a symbolic link or no folder; remove it, or name another cache folder"),
+            "TW-304",
+        )
 
 
 def _refuse_strangers_links(folder: str) -> None:
@@ -82,7 +94,7 @@ def _refuse_strangers_links(folder: str) -> None:
             continue
         if found.st_uid not in (0, os.geteuid()):
             why = f"{step}, on the way to {folder}, is a symbolic link of user {found.st_uid}"
-            raise PermissionError(f"{why}; name another cache folder")
+            raise coded(PermissionError(f"{why}; name another cache folder"), "TW-304")
         links += 1
         done, left = "/" if os.path.isabs(target) else done, _names(target) + left
 

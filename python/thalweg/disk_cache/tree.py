@@ -16,6 +16,8 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
+from thalweg.error_code import coded
+
 if TYPE_CHECKING:
     from typing_extensions import Self
 
@@ -62,7 +64,7 @@ def size_of(path: str) -> int:
 def check_path(path: str) -> str:
     """Returns the path of a file below its folder; ValueError if it leads elsewhere."""
     if os.path.isabs(path) or any(part in ("", ".", "..") for part in path.split("/")):
-        raise ValueError(f"{path!r} is not the path of a file below its folder")
+        raise coded(ValueError(f"{path!r} is not the path of a file below its folder"), "TW-201")
     return path
 
 
@@ -93,7 +95,7 @@ class TreeReader:
         assert self._file is not None
         piece = self._file.read(min(count, self._left))
         if not piece:
-            raise OSError(f"{self._folder}: a file became shorter while it was read")
+            raise coded(OSError(f"{self._folder}: a file became shorter while it was read"), "TW-320")
         self._left -= len(piece)
         return piece
 
@@ -125,7 +127,7 @@ class TreeWriter:
             rest = self._take_header(rest)
         while rest:
             if self._file is None:
-                raise ValueError(f"{self._folder}: more came than the manifest says")
+                raise coded(ValueError(f"{self._folder}: more came than the manifest says"), "TW-506")
             count = min(self._left, len(rest))
             self._file.write(rest[:count])
             rest = rest[count:]

@@ -15,6 +15,7 @@ from typing import Any, Optional
 
 from thalweg import rounding
 from thalweg._thalweg import check_codec
+from thalweg.error_code import coded
 
 #: Of the numbers for filters that the HDF Group has not registered.
 FILTER = 305
@@ -36,8 +37,11 @@ def plugin_path() -> str:
         if (folder / LIBRARY).exists():
             return str(folder)
     tried = ", ".join(map(str, folders))
-    raise FileNotFoundError(
-        f"{LIBRARY} is in none of {tried}: install the wheel of `make package`, run `make install`, or name its folder in HDF5_PLUGIN_PATH"
+    raise coded(
+        FileNotFoundError(
+            f"{LIBRARY} is in none of {tried}: install the wheel of `make package`, run `make install`, or name its folder in HDF5_PLUGIN_PATH"
+        ),
+        "TW-306",
     )
 
 

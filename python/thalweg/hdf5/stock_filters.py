@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Optional
 
+from thalweg.error_code import misuse
 from thalweg.hdf5.bounds import NOTE
 from thalweg.rounding import rounded
 
@@ -75,7 +76,7 @@ def create_dataset(
     _check(name, level, options)
     array: Array = numpy.asarray(data)
     if array.dtype.hasobject:
-        raise TypeError(f"{name}: values of {array.dtype} have no fixed length; use h5py's create_dataset")
+        raise misuse(TypeError, f"{name}: values of {array.dtype} have no fixed length; use h5py's create_dataset")
     filters = {"shuffle": True, "compression": "gzip", "compression_opts": level}
     note = None
     if error_bound is not None:
@@ -92,10 +93,12 @@ def create_dataset(
 
 def _check(name: str, level: int, options: dict[str, Any]) -> None:
     if level not in range(1, 10):
-        raise ValueError(f"{name}: level is {level}, and deflate has 1 to 9")
+        raise misuse(ValueError, f"{name}: level is {level}, and deflate has 1 to 9")
     for option in options.keys() & REFUSED.keys():
         if options[option] is not None and options[option] is not False:  # 0 is a value of scaleoffset
-            raise TypeError(f"{name}: {option} cannot be given to thalweg.hdf5.create_dataset: {REFUSED[option]}")
+            raise misuse(
+                TypeError, f"{name}: {option} cannot be given to thalweg.hdf5.create_dataset: {REFUSED[option]}"
+            )
         del options[option]
 
 

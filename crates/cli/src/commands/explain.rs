@@ -1,6 +1,10 @@
 //! `thalweg explain`: prints the pages of error codes. The pages are those of `docs/errors.md`, which the program carries.
 
+use std::io::Read;
+use std::sync::LazyLock;
+
 use format::ErrorCode;
+use lzma_rust2::Lzma2Reader;
 use serde_json::{Value, json};
 
 use crate::failure::misuse;
@@ -20,7 +24,16 @@ pub struct Arguments {
     list: bool,
 }
 
-const PAGES: &str = include_str!("../../../../docs/errors.md");
+/// The pages, which the build packs.
+static PAGES: LazyLock<String> = LazyLock::new(|| {
+    let packed: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/errors.md.lzma2"));
+    let mut pages = String::new();
+    let unpacked = Lzma2Reader::new(packed, DICTIONARY_BYTES, None).read_to_string(&mut pages);
+    unpacked.expect("a test unpacks them");
+    pages
+});
+/// As the build packs them.
+const DICTIONARY_BYTES: u32 = 1 << 20;
 const PARAGRAPHS: [&str; 3] = ["**What happened.**", "**Why.**", "**What to do.**"];
 /// Codes that an unknown one was perhaps meant to be.
 const NEAREST: usize = 3;
@@ -49,7 +62,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
 }
 
 fn list(output: &Output) -> anyhow::Result<()> {
-    let pages = || pages(PAGES).filter_map(Result::ok);
+    let pages = || pages(&PAGES).filter_map(Result::ok);
     pages().try_for_each(|page| output.line(format_args!("{}  {}", page.code, page.title)))?;
     output.document(&pages().map(|page| json!({ "code": page.code, "title": page.title })).collect())
 }
@@ -81,7 +94,7 @@ fn nearest(number: &str) -> Vec<&'static str> {
 }
 
 fn page_of(code: ErrorCode) -> Page {
-    let page = pages(PAGES).find_map(|page| page.ok().filter(|page| page.code == code.as_str()));
+    let page = pages(&PAGES).find_map(|page| page.ok().filter(|page| page.code == code.as_str()));
     page.unwrap_or_else(|| unreachable!("a test finds a page for each code"))
 }
 
@@ -154,7 +167,7 @@ mod tests {
     #[test]
     fn every_code_has_one_page_with_all_paragraphs_and_there_are_no_others() {
         let codes: Vec<&str> =
-            pages(PAGES).map(|page| page.unwrap_or_else(|heading| panic!("{heading}")).code).collect();
+            pages(&PAGES).map(|page| page.unwrap_or_else(|heading| panic!("{heading}")).code).collect();
         let all: Vec<&str> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
         assert_eq!(codes, all, "docs/errors.md has the codes in order");
     }

@@ -15,6 +15,7 @@ from thalweg.diffusion.dask.scheduler import DiffusionPlugin
 from thalweg.diffusion.dask.worker import channel, runner
 from thalweg.diffusion.messages import Tasks
 from thalweg.diffusion.options import Options
+from thalweg.error_code import misuse
 
 # Runners get so long to end.
 _DISMISSAL_S = 5.0
@@ -29,12 +30,13 @@ class OnDask:
 
     def __init__(self, cluster: Any, options: Options, on_updates: UpdateHandler, on_lost: LossHandler) -> None:
         if not isinstance(cluster, (str, Client)) and not hasattr(cluster, "scheduler_address"):
-            raise TypeError(f"a Dask client, a cluster or a scheduler's address is needed, not {cluster!r}")
+            raise misuse(TypeError, f"a Dask client, a cluster or a scheduler's address is needed, not {cluster!r}")
         if getattr(cluster, "asynchronous", False):
-            raise TypeError(
+            raise misuse(
+                TypeError,
                 f"{type(cluster).__name__} with asynchronous=True: Diffusion waits for the answers of Dask's scheduler, which "
                 "would stop the event loop that gets them; make it without, or give the scheduler's address, in a thread if "
-                "the scheduler is in this event loop: await asyncio.to_thread(Diffusion, cluster.scheduler_address)"
+                "the scheduler is in this event loop: await asyncio.to_thread(Diffusion, cluster.scheduler_address)",
             )
         self._own = not isinstance(cluster, Client)
         self._client = Client(cluster) if self._own else cluster

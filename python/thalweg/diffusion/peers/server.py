@@ -7,6 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import ssl
@@ -19,6 +20,8 @@ from thalweg.diffusion.peers.handshake import admit
 from thalweg.diffusion.peers.message import Reply, receive_request, send_busy, send_reply
 from thalweg.diffusion.peers.throttle import Throttle
 from thalweg.disk_cache.tree import TreeReader
+from thalweg.error_code import coded, misuse
+from thalweg.store_error import store_error
 
 _MAX_CONNECTIONS = 128
 # That have not shown the token yet; the oldest goes for one more.
@@ -51,7 +54,7 @@ class PeerServer:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         if not token:
-            raise ValueError("a cache serves peers only with a token, which they must hold")
+            raise misuse(ValueError, "a cache serves peers only with a token, which they must hold")
         self._token, self._open_copy, self._throttle = token, open_copy, Throttle(bytes_per_s)
         self._tls = tls
         self._mutex = threading.Lock()
@@ -163,7 +166,7 @@ class PeerServer:
             count = min(slice_bytes, served.reply.bytes - start)
             self._throttle.take(count)
             if self._closed or not _send_piece(connection, served.file, start, count):
-                raise ConnectionError("the copy became shorter while it was sent")
+                raise coded(ConnectionError("the copy became shorter while it was sent"), "TW-320")
 
 
 def _listen(address: str) -> socket.socket:
@@ -177,7 +180,9 @@ def _listen(address: str) -> socket.socket:
             backlog=_MAX_CONNECTIONS,
         )
     except OSError as error:
-        raise OSError(error.errno, f"cannot serve peers on {address}: {error.strerror or error}") from error
+        raise store_error(
+            error.errno or errno.EIO, address, f"cannot serve peers: {error.strerror or error}", "TW-510"
+        ) from error
 
 
 def _hang_up(connection: socket.socket) -> None:

@@ -6,6 +6,8 @@ import threading
 import time
 from typing import Callable
 
+from thalweg.error_code import misuse
+
 # The burst allowed after a pause, as time at the full rate.
 BURST_S = 0.1
 
@@ -20,7 +22,7 @@ class Throttle:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         if bytes_per_s is not None and bytes_per_s <= 0:
-            raise ValueError(f"a rate of {bytes_per_s} bytes a second lets nothing pass; None is no limit")
+            raise misuse(ValueError, f"a rate of {bytes_per_s} bytes a second lets nothing pass; None is no limit")
         self.bytes_per_s = bytes_per_s
         self._clock, self._sleep = clock, sleep
         self._mutex = threading.Lock()

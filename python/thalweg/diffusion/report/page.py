@@ -7,6 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import errno
 import hmac
 import json
 import secrets
@@ -21,6 +22,7 @@ from thalweg.diffusion.report.events import Record
 from thalweg.diffusion.report.report import html
 from thalweg.diffusion.report.run_stats import RunStats
 from thalweg.diffusion.report.sections import sections, title
+from thalweg.store_error import store_error
 
 _OWN_NAMES = ("localhost", "127.0.0.1", "[::1]")
 # A page is made so often at most, and takes such a part of the time at most.
@@ -130,7 +132,8 @@ class _Server(ThreadingHTTPServer):
         try:
             super().__init__(("127.0.0.1", port), _Handler)
         except OSError as error:
-            raise OSError(error.errno, f"the run's page cannot be served at port {port}: {error.strerror}") from None
+            why = f"the run's page cannot be served: {error.strerror}"
+            raise store_error(error.errno or errno.EIO, f"127.0.0.1:{port}", why, "TW-510") from None
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A browser that leaves or reloads the page while it is answered is no error, least of all in the user's notebook."""

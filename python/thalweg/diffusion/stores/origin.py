@@ -20,6 +20,8 @@ from thalweg.diffusion.stores.protocols import is_local
 from thalweg.diffusion.stores.stall_timeout import with_stall_timeout
 from thalweg.disk_cache.partial_file import Digest, Partial
 from thalweg.disk_cache.tree import TreeFile, check_path, tree_bytes
+from thalweg.error_code import coded
+from thalweg.store_error import store_error
 
 # A range is asked for in pieces of so many bytes, one of which is in memory.
 _PIECE_BYTES = 8 << 20
@@ -83,7 +85,10 @@ class StoreOffer(NamedTuple):
             self._fill_range(partial_file)
         came = partial_file.size()
         if self.bytes is not None and came != self.bytes:
-            raise OSError(f"{self.item.key}: {came} bytes came of {self.bytes}; was the file changed meanwhile?")
+            raise coded(
+                OSError(f"{self.item.key}: {came} bytes came of {self.bytes}; was the file changed meanwhile?"),
+                "TW-320",
+            )
         return partial_file.digest()
 
     def _fill_folder(self, partial: Partial, entries: list[FolderEntry]) -> None:
@@ -100,7 +105,7 @@ class StoreOffer(NamedTuple):
             )
         now = _folder_info(self.fs, self.path, self.stall_timeout_s, self.item.url)
         if now.entries != entries or now.version != self.version:
-            raise OSError(f"{self.item.url}: the folder was changed while it was fetched")
+            raise coded(OSError(f"{self.item.url}: the folder was changed while it was fetched"), "TW-320")
 
     def _fill_range(self, partial_file: Partial) -> None:
         item = self.item
@@ -132,7 +137,7 @@ class Origin:
         fs, path = self._find(item.url)
         info = self._info(fs, path, item.url)
         if info.entries is not None and not item.whole:
-            raise IsADirectoryError(f"{item.key}: is a folder, which has no ranges")
+            raise coded(IsADirectoryError(f"{item.key}: is a folder, which has no ranges"), "TW-204")
         return StoreOffer(fs, path, item, _span(item, info.bytes), info.version, self._stall_timeout_s, info.entries)
 
     def _info(self, fs: AbstractFileSystem, path: str, url: str) -> FileInfo:
@@ -174,10 +179,10 @@ def _folder_info(fs: AbstractFileSystem, path: str, stall_timeout_s: float | Non
         if info.get("type") == "directory" or name.rstrip("/") == root.rstrip("/") or name.endswith("/"):
             continue
         if is_local(fs) and info.get("islink") and not os.path.exists(name):
-            raise FileNotFoundError(errno.ENOENT, f"{url}: has a link to nothing", name)
+            raise store_error(errno.ENOENT, name, f"{url}: has a link to nothing", "TW-306")
         one = _file_info(info)
         if one.bytes is None or not name.startswith(root):
-            raise OSError(f"{url}: the store lists {name} without a size, or outside of the folder")
+            raise coded(OSError(f"{url}: the store lists {name} without a size, or outside of the folder"), "TW-862")
         file = TreeFile(check_path(name[len(root) :]), one.bytes)
         entries.append(FolderEntry(file, name))
         versions.append((file.path, one.version))

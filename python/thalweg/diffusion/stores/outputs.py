@@ -18,6 +18,7 @@ from thalweg.diffusion.stores.output_folder import is_file, is_filled_folder, pu
 from thalweg.diffusion.stores.protocols import is_local, make_parent, shows_whole_files
 from thalweg.diffusion.stores.stall_timeout import with_stall_timeout
 from thalweg.disk_cache.tree import size_of
+from thalweg.error_code import Coded, coded
 
 # A store that takes less than this a second is taken to be silent.
 _SLOWEST_BYTES_PER_S = 1e6
@@ -27,8 +28,10 @@ _SLOWEST_BYTES_PER_S = 1e6
 RECIPE_NAME = "recipe"
 
 
-class OutputMissing(FileNotFoundError):
+class OutputMissing(Coded, FileNotFoundError):
     """The task ended well, but did not write one of its outputs."""
+
+    code = "TW-857"
 
 
 class Outputs:
@@ -73,9 +76,12 @@ def check_free_for_folder(url: str, storage_options: dict[str, Any], stall_timeo
     check_free(url, storage_options, stall_timeout_s)
     fs, place = fsspec.core.url_to_fs(url, **storage_options)
     if with_stall_timeout(lambda: is_file(fs, place), stall_timeout_s, url):
-        raise FileExistsError(
-            f"{url}: there is a file, which the task's output, a folder, would replace: move it away or name another place; "
-            "Output(url, replace=True) replaces it"
+        raise coded(
+            FileExistsError(
+                f"{url}: there is a file, which the task's output, a folder, would replace: move it away or name another place; "
+                "Output(url, replace=True) replaces it"
+            ),
+            "TW-207",
         )
 
 
@@ -84,9 +90,12 @@ def check_free(url: str, storage_options: dict[str, Any], stall_timeout_s: float
     # Files listed before may have changed since.
     fs, place = fsspec.core.url_to_fs(url, **{**storage_options, "skip_instance_cache": True})
     if with_stall_timeout(lambda: is_filled_folder(fs, place), stall_timeout_s, url):
-        raise FileExistsError(
-            f"{url}: there is a folder that this run did not write, which its output would replace with all that is in "
-            "it: move it away or name another place; Output(url, replace=True) replaces it"
+        raise coded(
+            FileExistsError(
+                f"{url}: there is a folder that this run did not write, which its output would replace with all that is in "
+                "it: move it away or name another place; Output(url, replace=True) replaces it"
+            ),
+            "TW-207",
         )
 
 

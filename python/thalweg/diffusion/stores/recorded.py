@@ -19,13 +19,16 @@ from thalweg.diffusion.stores.origin import Origin
 from thalweg.diffusion.stores.outputs import Outputs
 from thalweg.diffusion.stores.stall_timeout import with_stall_timeout
 from thalweg.disk_cache.tree import files_of, size_of
+from thalweg.error_code import Coded
 
 # A store that takes less than this a second is taken to be silent.
 _SLOWEST_BYTES_PER_S = 1e6
 
 
-class NotRecorded(ValueError):
+class NotRecorded(Coded, ValueError):
     """The store refused outputs with their recipe: an input is not any more what the command read."""
+
+    code = "TW-858"
 
 
 def put(outputs: Outputs, storage_options: dict[str, Any], stall_timeout_s: float | None = None) -> None:
@@ -49,7 +52,7 @@ def _put(outputs: Outputs, storage_options: dict[str, Any]) -> None:
         # What the store refuses now, it refuses later too.
         if error.errno == errno.EINVAL:
             refused = NotRecorded(error.args[1])
-            refused.code = getattr(error, "code", None)  # type: ignore[attr-defined]
+            refused.code = getattr(error, "code", NotRecorded.code)
             raise refused from None
         raise
     for place, names in older.items():

@@ -9,14 +9,17 @@ import threading
 from typing import Any, Callable, TypeVar
 
 from thalweg.diffusion.running_time import RunningTime
+from thalweg.error_code import Coded
 
 Answer = TypeVar("Answer")
 
 _POLL_S = 1.0
 
 
-class StoreStalled(TimeoutError):
+class StoreStalled(Coded, TimeoutError):
     """The store took a question and did not answer."""
+
+    code = "TW-856"
 
 
 def with_stall_timeout(

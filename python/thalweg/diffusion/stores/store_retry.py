@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any, Callable, TypeVar
 
 from thalweg.disk_cache.disk_cache import CacheDiskFull
+from thalweg.error_code import Coded
+from thalweg.store_error import store_error
 
 Answer = TypeVar("Answer")
 
@@ -56,8 +58,10 @@ _TRANSIENT_S3_CODES = frozenset(
 )
 
 
-class StoreGone(ConnectionError):
+class StoreGone(Coded, ConnectionError):
     """A store failed for longer than `store_timeout_s`."""
+
+    code = "TW-855"
 
 
 @dataclass
@@ -91,7 +95,7 @@ class StoreRetry:
                 if is_permanent(error):
                     self._answered(url)
                     if _is_forbidden(error):
-                        raise PermissionError(errno.EACCES, "the store does not allow it", url) from error
+                        raise store_error(errno.EACCES, url, "the store does not allow it", "TW-304") from error
                     raise
                 outage = self._failed(url, begun, error)
                 if is_over():

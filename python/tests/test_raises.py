@@ -1,0 +1,75 @@
+"""What the package raises has a code that `thalweg explain` knows. SPDX-License-Identifier: Apache-2.0"""
+
+import ast
+import pickle
+from pathlib import Path
+
+import pytest
+
+from thalweg.diffusion.failure import Failure, TaskTimeout
+from thalweg.error_code import coded, misuse
+
+PACKAGE = Path(__file__).parent.parent / "thalweg"
+CODES = {line.split()[0] for line in (PACKAGE.parent.parent / "testdata/error_codes.txt").read_text().splitlines()}
+GIVING_CODES = {"coded", "misuse", "store_error"}
+# Answered inside the package: another peer or the store is asked, and a copy is fetched again.
+INTERNAL = {"PeerFailed", "PeerBusy", "Refused", "Outdated", "_TooLarge", "pickle.UnpicklingError"}
+# The protocol between two peers, whose errors become `PeerFailed`.
+BETWEEN_PEERS = {"peers/message.py", "peers/handshake.py"}
+# What Python itself asks for.
+OF_PROTOCOLS = {"NotImplementedError", "AttributeError", "StopIteration", "KeyError"}
+
+TREES = {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def raised_names():
+    """Where something is raised that is made there, and the name of what makes it."""
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+                function = node.exc.func
+                yield path, node.lineno, function.id if isinstance(function, ast.Name) else ast.unparse(function)
+
+
+def coded_classes():
+    return {
+        node.name
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and any(ast.unparse(base) == "Coded" for base in node.bases)
+    }
+
+
+def test_what_is_raised_has_a_code():
+    known = GIVING_CODES | INTERNAL | OF_PROTOCOLS | coded_classes()
+    found = list(raised_names())
+    without = [
+        f"{path.relative_to(PACKAGE)}:{line}: {name}"
+        for path, line, name in found
+        if name not in known and not name.startswith("self.") and not any(path.match(one) for one in BETWEEN_PEERS)
+    ]
+    assert len(found) > 80 and not without, "\n".join(without)
+
+
+def test_the_codes_are_those_of_the_command():
+    texts = [
+        node.value
+        for tree in TREES.values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("TW-")
+    ]
+    assert len(texts) > 20 and set(texts) <= CODES, set(texts) - CODES
+
+
+def test_a_sentence_has_one_code_at_its_end():
+    inner = misuse(ValueError, "no such thing")
+    outer = coded(TypeError(f"task: {inner}"), "TW-201")
+    assert (str(inner), str(outer)) == ("no such thing [TW-112]", "task: no such thing [TW-201]")
+    assert (inner.code, outer.code) == ("TW-112", "TW-201")
+
+
+@pytest.mark.parametrize("error", [TaskTimeout("too long"), misuse(TypeError, "no list")])
+def test_a_code_travels_from_a_worker(error):
+    again = Failure.of(error).exception()
+    assert (type(again), str(again), again.code) == (type(error), str(error), error.code)
+    assert str(pickle.loads(pickle.dumps(again))) == str(error)
