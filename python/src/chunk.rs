@@ -10,9 +10,10 @@ use crate::error::{numbered, of_path};
 use crate::rounding::chunk_rounder;
 
 /// `element` is a type as docs/format.md lists them, such as f64, with `be` behind it where it is big-endian. With an error bound, absolute or relative, it is one of floats, which
-/// are rounded first.
+/// are rounded first; `is_rounded` says that floats were rounded before, and changes the choice of the codec only.
 #[pyfunction]
-#[pyo3(signature = (raw, element, record_length, codec, error_bound=None, missing_value=None))]
+#[pyo3(signature = (raw, element, record_length, codec, error_bound=None, missing_value=None, is_rounded=false))]
+#[allow(clippy::too_many_arguments)]
 pub fn encode_chunk<'py>(
     py: Python<'py>,
     raw: &[u8],
@@ -21,6 +22,7 @@ pub fn encode_chunk<'py>(
     codec: &str,
     error_bound: Option<&str>,
     missing_value: Option<f64>,
+    is_rounded: bool,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let choice = choice(codec)?;
     let known = ChunkType { record_length, ..chunk_type(element)? };
@@ -32,6 +34,7 @@ pub fn encode_chunk<'py>(
     let rounder = error_bound.map(|bound| chunk_rounder(known, bound, missing_value)).transpose()?;
     let encoded = py.detach(|| match rounder {
         Some(rounder) => segment::encode_rounded_chunk(raw, &rounder, known, choice),
+        None if is_rounded => segment::encode_chunk_of_rounded(raw, known, choice),
         None => segment::encode_chunk(raw, known, choice),
     });
     Ok(PyBytes::new(py, &encoded))

@@ -6,6 +6,7 @@ import random
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -65,6 +66,16 @@ def store(request):
     if request.param == "directory":
         return request.getfixturevalue("directory_store")
     return request.getfixturevalue("node").address
+
+
+@pytest.fixture
+def built_plugin(monkeypatch):
+    """HDF5's plugin as `make build` makes it."""
+    from thalweg.hdf5 import load_plugin, plugin_path
+
+    monkeypatch.setenv("PATH", f"{Path(COMMAND).parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("HDF5_PLUGIN_PATH", plugin_path())
+    load_plugin()
 
 
 @pytest.fixture

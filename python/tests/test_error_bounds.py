@@ -1,9 +1,7 @@
 """Error bounds of codecs, of the filter, and of datasets with stock filters. SPDX-License-Identifier: Apache-2.0"""
 
 import json
-import os
 import subprocess
-from pathlib import Path
 
 import h5py
 import numcodecs
@@ -11,23 +9,18 @@ import numpy
 import pytest
 import zarr
 from arrays import bits, same
-from conftest import COMMAND
 
-from thalweg.hdf5 import FILTER, create_dataset, error_bound, filter_options, load_plugin, plugin_path
+from thalweg.hdf5 import FILTER, create_dataset, error_bound, filter_options
 from thalweg.numcodecs import Thalweg
 from thalweg.rounding import rounded
-from thalweg.zarr import ThalwegCodec
+from thalweg.zarr import RoundingCodec, ThalwegCodec
 
 BOUNDS = ["relative:1e-3", "absolute:0.05"]
+BOUNDED = [Thalweg, ThalwegCodec, RoundingCodec, filter_options]
 NOT_FLOATS = ["<i4", ">i8", "<f2", ">f2", "S5"]
 
 
-@pytest.fixture(autouse=True)
-def plugin(monkeypatch):
-    """The plugin as `make build` makes it."""
-    monkeypatch.setenv("PATH", f"{Path(COMMAND).parent}:{os.environ['PATH']}")
-    monkeypatch.setenv("HDF5_PLUGIN_PATH", plugin_path())
-    load_plugin()
+pytestmark = pytest.mark.usefixtures("built_plugin")
 
 
 def field(dtype, shape=(200, 300)):
@@ -55,10 +48,12 @@ def test_every_door_keeps_the_bound_and_gives_the_same_values(dtype, bound, tmp_
         create_dataset(file, "stock", array, chunks=(64, 64), error_bound=bound)
     chunk = Thalweg("auto", bound).encode(array)
     found = [numpy.frombuffer(Thalweg().decode(chunk), dtype).reshape(array.shape)]
-    for number, compressors in enumerate([Thalweg("auto", bound), ThalwegCodec("auto", error_bound=bound)]):
-        if number == 0 or not order:
-            options = {"zarr_format": 2 + number, "chunks": (64, 64), "compressors": compressors}
-            found.append(zarr.create_array(tmp_path / f"{number}.zarr", data=array, **options)[...])
+    formats = [
+        {"zarr_format": 2, "compressors": Thalweg("auto", bound)},
+        {"zarr_format": 3, "filters": RoundingCodec(bound), "compressors": ThalwegCodec()},
+    ]
+    for number, options in enumerate(formats):
+        found.append(zarr.create_array(tmp_path / f"{number}.zarr", data=array, chunks=(64, 64), **options)[...])
     with h5py.File(tmp_path / "a.h5") as file:
         found += [file[name][...] for name in ("filter", "stock")]
         assert [error_bound(file[name]).split(",")[0].split(" ")[-1] for name in ("filter", "stock")] == [
@@ -90,13 +85,6 @@ def test_programs_without_python_write_and_read_with_the_bound(tmp_path):
         with h5py.File(tmp_path / name) as file:
             assert error_bound(file["a"]) == "relative:0.001"
             assert same(file["a"][...], rounded(array, BOUNDS[0])[0])
-
-
-def test_zarr_format_3_rounds_no_big_endian_arrays(tmp_path):
-    """Zarr stores them little-endian, or as its codec `bytes` says."""
-    codec = ThalwegCodec("auto", error_bound="relative:1e-3")
-    with pytest.raises(TypeError, match="is for floats"):
-        zarr.create_array(tmp_path / "a", data=field(">f8"), chunks=(64, 64), compressors=codec)
 
 
 def test_a_fill_value_stays_and_shows_where_a_dataset_grows(tmp_path):
@@ -133,12 +121,13 @@ def test_codecs_leave_missing_values_and_say_so_in_their_metadata(tmp_path):
     assert numcodecs.get_codec(codec.get_config()) == codec
     after = numpy.frombuffer(codec.decode(codec.encode(array)))
     assert (after[::7] == missing).all() and not same(after, array)
-    compressors = ThalwegCodec("auto", error_bound="relative:0.01", missing_value=missing)
-    zarr.create_array(tmp_path / "a", data=array, chunks=(100,), compressors=compressors)
-    configuration = json.loads((tmp_path / "a/zarr.json").read_text())["codecs"][-1]["configuration"]
-    assert configuration == {"codec": "auto", "error_bound": "relative:0.01", "missing_value": missing}
+    rounding = RoundingCodec("relative:0.01", missing)
+    zarr.create_array(tmp_path / "a", data=array, chunks=(100,), filters=rounding, compressors=ThalwegCodec())
+    first = json.loads((tmp_path / "a/zarr.json").read_text())["codecs"][0]
+    configuration = {"error_bound": "relative:0.01", "missing_value": missing}
+    assert first == {"name": "thalweg_rounding", "configuration": configuration}
     opened = zarr.open_array(tmp_path / "a")
-    assert opened.compressors == (compressors,) and same(opened[...], after)
+    assert opened.filters == (rounding,) and same(opened[...], after)
     # What is written to a part of a chunk does not change the rest of it again.
     writable = zarr.open_array(tmp_path / "a", mode="r+")
     writable[3] = 7.0
@@ -150,16 +139,16 @@ def test_a_share_of_the_range_is_of_the_whole_array_and_no_bound_for_chunks(tmp_
     with h5py.File(tmp_path / "a.h5", "w") as file:
         dataset = create_dataset(file, "a", array, chunks=(10, 10), error_bound="range:1e-3")
         assert is_within(f"absolute:{1e-3 * numpy.ptp(array)}", array, dataset[...]) and not same(dataset[...], array)
-    for make in (Thalweg, ThalwegCodec, filter_options):
+    for make in BOUNDED:
         with pytest.raises(ValueError, match="give absolute:E"):
-            make("auto", error_bound="range:1e-3")
+            make(error_bound="range:1e-3")
 
 
 @pytest.mark.parametrize("bound", ["", "relative:1", "absolute:-1", "relative:nan", "1e-3"])
 def test_what_is_no_bound_is_refused(bound):
-    for make in (Thalweg, ThalwegCodec, filter_options):
+    for make in BOUNDED:
         with pytest.raises(ValueError, match="is none of absolute:E"):
-            make("auto", error_bound=bound)
+            make(error_bound=bound)
 
 
 @pytest.mark.parametrize("dtype", NOT_FLOATS)

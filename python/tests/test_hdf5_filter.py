@@ -1,6 +1,5 @@
 """The filter plugin, in h5py, netCDF4 and HDF5's own tools. SPDX-License-Identifier: Apache-2.0"""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -10,17 +9,10 @@ import h5py
 import numpy
 import pytest
 from arrays import DTYPES, SHAPES, bits, same, smooth
-from conftest import COMMAND
 
-from thalweg.hdf5 import FILTER, filter_options, load_plugin, plugin_path
+from thalweg.hdf5 import FILTER, filter_options
 
-
-@pytest.fixture(autouse=True)
-def plugin(monkeypatch):
-    """The plugin as `make build` makes it."""
-    monkeypatch.setenv("PATH", f"{Path(COMMAND).parent}:{os.environ['PATH']}")
-    monkeypatch.setenv("HDF5_PLUGIN_PATH", plugin_path())
-    load_plugin()
+pytestmark = pytest.mark.usefixtures("built_plugin")
 
 
 def tool(*command):

@@ -24,9 +24,10 @@ def encode_chunk(
     codec: str,
     error_bound: str | None = None,
     missing_value: float | None = None,
+    is_rounded: bool = False,
 ) -> bytes:
     """Encodes a chunk of an array; `element` is a type as docs/format.md lists them, such as f64, or f64be where it is
-    big-endian. With an error bound, floats are rounded first."""
+    big-endian. With an error bound, floats are rounded first; `is_rounded` says that they were before."""
 
 def round_values(raw: bytes, element: str, error_bound: str, missing_value: float | None = None) -> tuple[bytes, str]:
     """The values rounded within the bound, and a note that names it and the largest error; TypeError where they are no floats."""

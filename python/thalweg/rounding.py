@@ -39,6 +39,12 @@ def rounded(
     return numpy.frombuffer(values, given.dtype).reshape(given.shape), note
 
 
+def check_floats(dtype: numpy.dtype[Any], error_bound: str) -> None:
+    """Raises TypeError where a bound has no meaning for the values."""
+    element, _ = elements.of_dtype(dtype)
+    round_values(b"", element, error_bound)
+
+
 def check_chunk_bound(error_bound: str | None) -> tuple[str, float] | None:
     """The kind and number of a bound for codecs, which see one chunk at a time, and see it again when a part of it is written:
     its range is not the array's, and changes.
