@@ -20,6 +20,7 @@ from zarr.core.common import parse_named_configuration
 
 from thalweg import elements, rounding
 from thalweg._thalweg import MAX_CHUNK_BYTES, check_codec, decode_chunk, encode_chunk
+from thalweg.error_code import misuse
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -55,13 +56,14 @@ class ThalwegCodec(BytesBytesCodec):
         rounding.check_chunk_bound(self.error_bound)
         self._check_bound()
         if self.endian not in get_args(Endian):
-            raise ValueError(f"endian={self.endian!r} is none of little, big")
+            raise misuse(ValueError, f"endian={self.endian!r} is none of little, big")
 
     def _check_bound(self) -> None:
         if self.error_bound is not None:
-            raise ValueError(
+            raise misuse(
+                ValueError,
                 f"{self.error_bound}: ThalwegCodec takes no error bound, since Zarr does not show it the order of the bytes; "
-                f"give filters=thalweg.zarr.RoundingCodec({self.error_bound!r}), and ThalwegCodec without a bound"
+                f"give filters=thalweg.zarr.RoundingCodec({self.error_bound!r}), and ThalwegCodec without a bound",
             )
 
     @classmethod
