@@ -520,7 +520,7 @@ fn a_live_node_survives_hostile_clients_and_leaves_a_sound_store() {
             .at("ls", "", &["--recursive"])
             .text()
             .lines()
-            .map(|line| line.trim_end_matches(" (interrupted)").to_owned())
+            .map(|line| line.trim_end_matches(" (interrupted)").trim_end_matches(" (live)").to_owned())
             .collect()
     };
     let before = listed(&store);
