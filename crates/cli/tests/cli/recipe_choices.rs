@@ -6,6 +6,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use random::Random;
+
 use super::recipes::{Place, record, shell};
 use super::runner::{Run, files_below};
 
@@ -69,6 +71,23 @@ fn what_does_not_come_out_the_same_is_found_before_a_drop_or_accepted_behind_it(
     place.done(&["drop", "--recomputable", "--check", "@same"]);
     place.run(&["cat", "@same"]).expect(1);
     place.is_sound();
+}
+
+#[test]
+fn nothing_is_dropped_that_needs_an_input_known_to_be_damaged() {
+    let (place, input) = (Place::new(), Random::new(5).bytes(100_000));
+    place.put("in", &input);
+    let container = place.store.containers().remove(0);
+    place.done(&["record", "@out", "--inputs", "@in", "--", "sh", "-c", "cat in in in > out"]);
+    let mut bytes = fs::read(&container).unwrap();
+    bytes[50_000] ^= 1;
+    fs::write(&container, bytes).unwrap();
+    place.store.try_verb("verify", &["--data"]).expect(3);
+    place.fails(&["drop", "--recomputable", "@out"], "an input or program that it keeps is damaged");
+    place.put("in", &input);
+    place.done(&["drop", "--recomputable", "@out"]);
+    place.done(&["recompute", "@out"]);
+    assert!(place.read("out") == [&input[..]; 3].concat());
 }
 
 #[test]

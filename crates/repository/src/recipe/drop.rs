@@ -14,6 +14,9 @@ use crate::{Error, Repository, Result};
 /// A content: its digest and length.
 type Content = ([u8; 32], u64);
 
+const DAMAGED: &str = "an input or program that it keeps is damaged; `thalweg verify --data` names the damage, and a put of the \
+                       same file mends it";
+
 /// Files that can be dropped, and how.
 pub struct DropPlan {
     pub files: Vec<DroppedFile>,
@@ -75,8 +78,12 @@ impl Repository {
         paths: &[(StorePath, DropRequest)],
         obstacle: &mut dyn FnMut(&Recipe) -> Option<String>,
     ) -> Result<DropPlan> {
-        let recipes = self.recipes()?.readable;
-        let mut planner = Planner::new(&recipes, obstacle);
+        let (recipes, damage) = (self.recipes()?.readable, self.known_damage()?);
+        let mut obstacle = |recipe: &Recipe| match &damage {
+            Some(damage) if damage.affects(self, &recipe.version.root) => Some(DAMAGED.to_owned()),
+            _ => obstacle(recipe),
+        };
+        let mut planner = Planner::new(&recipes, &mut obstacle);
         let (mut files, mut left, mut seen) = (Vec::new(), Vec::new(), HashSet::new());
         let open = self.files_of_sessions()?;
         for (path, need) in paths {
