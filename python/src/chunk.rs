@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use segment::ChunkType;
 
-use crate::error::{numbered, of_path};
+use crate::error::{misuse, numbered, of_path};
 use crate::rounding::chunk_rounder;
 
 /// `element` is a type as docs/format.md lists them, such as f64, with `be` behind it where it is big-endian. With an error bound, absolute or relative, it is one of floats, which
@@ -29,7 +29,7 @@ pub fn encode_chunk<'py>(
     if raw.len() > segment::MAX_BLOCK_BYTES {
         let (bytes, limit) = (raw.len(), segment::MAX_BLOCK_BYTES);
         let why = format!("a chunk of {bytes} bytes is longer than {limit}: make the array's chunks smaller");
-        return Err(PyValueError::new_err(why));
+        return Err(misuse::<PyValueError>(why));
     }
     let rounder = error_bound.map(|bound| chunk_rounder(known, bound, missing_value)).transpose()?;
     let encoded = py.detach(|| match rounder {
@@ -70,6 +70,6 @@ pub fn chunk_type(name: &str) -> PyResult<ChunkType> {
         Some(element) if !(is_big_endian && element == ElementId::U8) => {
             Ok(ChunkType { element, is_big_endian, record_length: 0 })
         }
-        _ => Err(PyValueError::new_err(format!("{name:?} is no element type: see docs/format.md, blocks"))),
+        _ => Err(misuse::<PyValueError>(format_args!("{name:?} is no element type: see docs/format.md, blocks"))),
     }
 }

@@ -1,13 +1,14 @@
 //! Errors as Python's own: an `OSError` with the number whose subclass says what a caller can do, and our sentence, in which
 //! nothing that a node said can steer a terminal. Its code (docs/errors.md) ends the sentence and is the attribute `code`.
 
+use std::fmt::Display;
 use std::io::ErrorKind;
 
 use catalog::Refusal;
 use format::ErrorCode;
 use pyo3::exceptions::{PyConnectionError, PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyValueError};
 use pyo3::types::PyAnyMethods;
-use pyo3::{PyErr, Python};
+use pyo3::{PyErr, PyTypeInfo, Python};
 use transfer::one_line;
 
 pub fn of_address(error: address::Error) -> PyErr {
@@ -46,6 +47,16 @@ pub fn of_recipe(error: recipe::Error) -> PyErr {
 pub fn of_path(error: format::Error) -> PyErr {
     let (code, text) = sentence(error.code(), &error);
     coded(PyValueError::new_err(text), code)
+}
+
+/// A call that cannot be meant, in the class that Python has for it.
+pub fn misuse<E: PyTypeInfo>(why: impl Display) -> PyErr {
+    with_code::<E>(ErrorCode::PythonUsage, why)
+}
+
+/// An exception of any class, with a code.
+pub fn with_code<E: PyTypeInfo>(code: ErrorCode, why: impl Display) -> PyErr {
+    coded(PyErr::new::<E, _>(code.after(why)), code)
 }
 
 /// Python makes the subclass that fits the number: `FileNotFoundError`, `IsADirectoryError`, …

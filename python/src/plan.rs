@@ -7,6 +7,8 @@ use policy::placement::{Costs, Rule, TaskId};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::error::misuse;
+
 /// A store of which nothing is known: the policy then does not count its readers.
 const UNLIMITED_BYTES_PER_S: f64 = 1e12;
 
@@ -104,8 +106,8 @@ impl Plan {
         local_bytes_per_s: f64,
         guess_bytes: u64,
     ) -> PyResult<Self> {
-        let rule: Rule = policy.parse().map_err(PyValueError::new_err)?;
-        let eviction: Eviction = eviction.parse().map_err(PyValueError::new_err)?;
+        let rule: Rule = policy.parse().map_err(misuse::<PyValueError>)?;
+        let eviction: Eviction = eviction.parse().map_err(misuse::<PyValueError>)?;
         let costs = Costs {
             store_bytes_per_s: store_bytes_per_s.unwrap_or(UNLIMITED_BYTES_PER_S),
             store_reader_bytes_per_s: stream_bytes_per_s,

@@ -5,6 +5,8 @@ use std::mem::ManuallyDrop;
 use pyo3::PyResult;
 use pyo3::exceptions::PyRuntimeError;
 
+use crate::error::misuse;
+
 pub struct OfProcess<T> {
     process: u32,
     value: ManuallyDrop<Option<T>>,
@@ -17,7 +19,7 @@ impl<T> OfProcess<T> {
 
     pub fn get(&self) -> PyResult<&T> {
         let ours = self.value.as_ref().filter(|_| self.is_ours());
-        ours.ok_or_else(|| PyRuntimeError::new_err("it was opened by another process, before a fork; open it again"))
+        ours.ok_or_else(|| misuse::<PyRuntimeError>("it was opened by another process, before a fork; open it again"))
     }
 
     /// In another process there is nothing to take.

@@ -15,7 +15,7 @@ use recipe::{
 use repository::{ComputePlan, DropRequest, DroppedContent, OutputState, Recipe, Repository};
 
 use crate::entry::Entry;
-use crate::error::{of_path, of_recipe, of_repository};
+use crate::error::{misuse, of_path, of_recipe, of_repository};
 use crate::store::{Store, parse};
 
 /// The name from the command's directory on, and the path in the store.
@@ -332,7 +332,7 @@ fn paths_of(written: &[Vec<u8>]) -> PyResult<Vec<StorePath>> {
 
 fn tolerance((output, relative, element): (Option<Vec<u8>>, f64, String)) -> PyResult<ToleranceRequest> {
     if !(relative > 0.0 && relative < 1.0) {
-        return Err(PyValueError::new_err(format!("{relative}: a tolerance is a share between 0 and 1")));
+        return Err(misuse::<PyValueError>(format_args!("{relative}: a tolerance is a share between 0 and 1")));
     }
     Ok(ToleranceRequest { output, relative, element: element.parse().map_err(of_path)? })
 }
@@ -340,7 +340,7 @@ fn tolerance((output, relative, element): (Option<Vec<u8>>, f64, String)) -> PyR
 fn timeout(timeout_s: Option<f64>) -> PyResult<Option<Duration>> {
     let parsed = |timeout_s: f64| Duration::try_from_secs_f64(timeout_s).ok().filter(|timeout| !timeout.is_zero());
     let refused =
-        |timeout_s| PyValueError::new_err(format!("{timeout_s}: a time limit is a number of seconds above 0"));
+        |timeout_s| misuse::<PyValueError>(format_args!("{timeout_s}: a time limit is a number of seconds above 0"));
     timeout_s.map(|timeout_s| parsed(timeout_s).ok_or_else(|| refused(timeout_s))).transpose()
 }
 

@@ -1,13 +1,13 @@
 //! Floats of arrays, rounded within a bound.
 
-use format::{ErrorBound, Rounding};
+use format::{ErrorBound, ErrorCode, Rounding};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use segment::{ChunkType, Rounded, Rounder, ValueRange};
 
 use crate::chunk::chunk_type;
-use crate::error::of_path;
+use crate::error::{of_path, with_code};
 
 /// Returns the rounded values, and the note on it as files of stores bear it.
 #[pyfunction]
@@ -38,17 +38,24 @@ pub fn parse_error_bound(error_bound: &str) -> PyResult<(&'static str, f64)> {
 /// Returns what rounds a chunk, of whose array nothing else is known.
 pub fn chunk_rounder(known: ChunkType, error_bound: &str, missing_value: Option<f64>) -> PyResult<Rounder> {
     let request = request(known, error_bound, missing_value)?;
-    Rounder::new(&request)
-        .ok_or_else(|| PyValueError::new_err(format!("{error_bound}: a chunk is not all of its array")))
+    Rounder::new(&request).ok_or_else(|| {
+        with_code::<PyValueError>(
+            ErrorCode::EncodingChoice,
+            format_args!("{error_bound}: a chunk is not all of its array"),
+        )
+    })
 }
 
 fn request(known: ChunkType, error_bound: &str, missing: Option<f64>) -> PyResult<Rounding> {
     let bound = error_bound.parse().map_err(of_path)?;
     match known.float() {
         Some(float) => Ok(Rounding { float, bound, missing }),
-        None => Err(PyTypeError::new_err(format!(
-            "{error_bound}: an error bound is for floats of 32 or 64 bits; convert the array, or leave it out"
-        ))),
+        None => Err(with_code::<PyTypeError>(
+            ErrorCode::EncodingChoice,
+            format_args!(
+                "{error_bound}: an error bound is for floats of 32 or 64 bits; convert the array, or leave it out"
+            ),
+        )),
     }
 }
 

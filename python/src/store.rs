@@ -10,13 +10,13 @@ use address::{CredentialFiles, StoreAddress, open_store_with, possible_access};
 use format::{
     Attributes, Change, CodecChoice, ErrorCode, FileKind, FileTime, FileTimes, Mode, Settings, StoreId, StorePath,
 };
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use repository::{CommitEntry, FileWriter, Repository, WriteMode};
 
 use crate::entry::Entry;
-use crate::error::{numbered, of_address, of_path, of_repository};
+use crate::error::{misuse, numbered, of_address, of_path, of_repository};
 use crate::process::OfProcess;
 use crate::recomputed::Recomputed;
 use crate::writer::{Draft, Writer};
@@ -53,12 +53,12 @@ fn write_mode(written: &str) -> PyResult<WriteMode> {
         "replace" => Ok(WriteMode::Replace),
         "create" => Ok(WriteMode::Create),
         "append" => Ok(WriteMode::Append),
-        other => Err(PyValueError::new_err(format!("{other:?} is not a write mode"))),
+        other => Err(misuse::<PyValueError>(format_args!("{other:?} is not a write mode"))),
     }
 }
 
 fn parse_mode(word: &str) -> PyResult<Mode> {
-    word.parse().map_err(|error: format::Error| PyValueError::new_err(error.to_string()))
+    word.parse().map_err(of_path)
 }
 
 /// Raises ValueError for a word that is no mode.
@@ -224,7 +224,11 @@ impl Store {
         let read = py.detach(|| repository.version_reader(record).read_at_side_by_side(start, into));
         match read.map_err(of_repository)? {
             read if read == length => Ok(bytes),
-            read => Err(PyOSError::new_err((libc::EIO, format!("{read} bytes were read instead of {length}")))),
+            read => Err(numbered(
+                libc::EIO,
+                ErrorCode::Internal,
+                &std::io::Error::other(format!("{read} bytes were read instead of {length}")),
+            )),
         }
     }
 
@@ -321,5 +325,5 @@ fn close_within(repository: Arc<Repository>, timeout: Duration) -> repository::R
 }
 
 fn no_content() -> PyErr {
-    PyValueError::new_err("only files have content")
+    misuse::<PyValueError>("only files have content")
 }

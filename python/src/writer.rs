@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use repository::FileWriter;
 
-use crate::error::of_repository;
+use crate::error::{misuse, of_repository};
 use crate::process::OfProcess;
 
 /// Dropped unfinished, it leaves nothing that anyone sees.
@@ -35,12 +35,12 @@ impl Draft {
     /// Once.
     pub fn take(&self) -> PyResult<repository::Draft> {
         let draft = self.draft.get()?.lock().unwrap_or_else(PoisonError::into_inner).take();
-        draft.ok_or_else(|| PyValueError::new_err("the draft has been used already"))
+        draft.ok_or_else(|| misuse::<PyValueError>("the draft has been used already"))
     }
 }
 
 fn closed() -> PyErr {
-    PyValueError::new_err("the writer is finished, or failed before")
+    misuse::<PyValueError>("the writer is finished, or failed before")
 }
 
 #[pymethods]

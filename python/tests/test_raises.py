@@ -2,16 +2,20 @@
 
 import ast
 import pickle
+import sys
 from pathlib import Path
 
 import pytest
 
+from thalweg.diffusion import Diffusion, RecordedCommand, RunLost
 from thalweg.diffusion.failure import Failure, TaskTimeout
+from thalweg.disk_cache.private_folder import make_private
 from thalweg.error_code import coded, misuse
+from thalweg.rounding import check_chunk_bound, rounded
 
 PACKAGE = Path(__file__).parent.parent / "thalweg"
 CODES = {line.split()[0] for line in (PACKAGE.parent.parent / "testdata/error_codes.txt").read_text().splitlines()}
-GIVING_CODES = {"coded", "misuse", "store_error"}
+GIVING_CODES = {"coded", "misuse", "store_error", "local_error"}
 # Answered inside the package: another peer or the store is asked, and a copy is fetched again.
 INTERNAL = {"PeerFailed", "PeerBusy", "Refused", "Outdated", "_TooLarge", "pickle.UnpicklingError"}
 # The protocol between two peers, whose errors become `PeerFailed`.
@@ -51,12 +55,20 @@ def test_what_is_raised_has_a_code():
     assert len(found) > 80 and not without, "\n".join(without)
 
 
+def test_what_rust_raises_has_a_code():
+    for path in (PACKAGE.parent / "src").glob("*.rs"):
+        assert "Error::new_err(" not in path.read_text() or path.name == "error.rs", path
+
+
 def test_the_codes_are_those_of_the_command():
     texts = [
         node.value
         for tree in TREES.values()
         for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("TW-")
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and node.value.startswith("TW-")
+        and node.value != "TW-"
     ]
     assert len(texts) > 20 and set(texts) <= CODES, set(texts) - CODES
 
@@ -66,6 +78,28 @@ def test_a_sentence_has_one_code_at_its_end():
     outer = coded(TypeError(f"task: {inner}"), "TW-201")
     assert (str(inner), str(outer)) == ("no such thing [TW-112]", "task: no such thing [TW-201]")
     assert (inner.code, outer.code) == ("TW-112", "TW-201")
+
+
+def test_what_the_package_checks_itself_has_a_code(tmp_path):
+    for call, code in [
+        (lambda: Diffusion(policy="none"), "TW-112"),
+        (lambda: Diffusion(cache="1.2.3 GB"), "TW-112"),
+        (lambda: Diffusion(workers=1, page=70000), "TW-112"),
+        (lambda: RecordedCommand("true", tolerance=5.0), "TW-112"),
+        (lambda: rounded([1, 2], "absolute:1"), "TW-807"),
+        (lambda: check_chunk_bound("range:1e-3"), "TW-807"),
+        (lambda: make_private("/proc/nothing/there"), "TW-306"),
+    ]:
+        with pytest.raises((ValueError, TypeError, OSError)) as caught:
+            call()
+        assert caught.value.code == code and f"[{code}]" in str(caught.value), repr(caught.value)
+
+
+def test_a_run_that_ends_early_has_the_code_of_its_cause(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with Diffusion(workers=1) as run, pytest.raises(RunLost) as caught:
+        run.submit(abs, -1).result()
+    assert caught.value.code == "TW-853" and str(caught.value).count("[TW-") == 1
 
 
 @pytest.mark.parametrize("error", [TaskTimeout("too long"), misuse(TypeError, "no list")])

@@ -82,7 +82,7 @@ def test_a_command_that_fails_says_why_and_leaves_the_store_as_before(begin, fs,
     fs.pipe_file(f"{folder}/raw", b"data ")
     source, target = File(f"{place}/raw"), Output(f"{place}/out")
     failing = [
-        (("sh", "-c", "echo no such luck >&2; exit 3"), r"exited with 3 \[TW-812\]\nno such luck"),
+        (("sh", "-c", "echo no such luck >&2; exit 3"), r"exited with 3\nno such luck \[TW-812\]"),
         (("true",), f"did not make {folder}/out"),
         (("sh", "-c", "echo > other; echo > $0", 1), "left other"),
         (("sh", "-c", "chmod u+w $0; echo > $0; echo > $1", 0, 1), f"changed {folder}/raw"),

@@ -7,7 +7,7 @@ import pytest
 import zarr
 from arrays import NUMBERS, SHAPES, bits, same, smooth
 
-from thalweg.zarr import ThalwegCodec
+from thalweg.zarr import RoundingCodec, ThalwegCodec
 
 
 def stored(path, array, chunks, codec="auto", **options):
@@ -75,3 +75,31 @@ def test_big_endian_arrays_are_stored_as_codec_bytes_says_in_as_few_bytes(tmp_pa
     for order in "<>":
         stored(tmp_path / order, walk.astype(f"{order}f8"), (40_000,))
     assert (tmp_path / "<" / "c/0").read_bytes() == (tmp_path / ">" / "c/0").read_bytes()
+
+
+def test_text_of_any_length_is_stored_as_bytes(tmp_path):
+    array = zarr.create_array(tmp_path / "a", shape=(4,), dtype=str, chunks=(2,), compressors=ThalwegCodec())
+    array[:] = numpy.array(["a", "", "bb", "α" * 100], dtype=object)
+    assert list(zarr.open_array(tmp_path / "a")[:]) == ["a", "", "bb", "α" * 100]
+
+
+@pytest.mark.parametrize(
+    ("fill", "bound"), [(1e20, "relative:0.01"), (-999.9, "absolute:0.5"), (numpy.nan, "relative:1e-3")]
+)
+def test_what_was_never_written_equals_what_was_written_as_missing(fill, bound, tmp_path):
+    array = zarr.create_array(
+        tmp_path / "a", shape=(100,), dtype="f4", chunks=(50,), fill_value=fill, filters=RoundingCodec(bound)
+    )
+    array[:3] = [1.2345, 2.3456, 3.4567]
+    found = zarr.open_array(tmp_path / "a")[:]
+    assert found[3:].tobytes() == numpy.full(97, fill, "f4").tobytes()
+    assert (found[:3] != numpy.array([1.2345, 2.3456, 3.4567], "f4")).any()
+
+
+@pytest.mark.parametrize("missing", ["x", numpy.nan, numpy.inf])
+def test_a_missing_value_is_a_finite_number(missing):
+    with pytest.raises(ValueError, match="no finite number"):
+        RoundingCodec("absolute:1", missing_value=missing)
+    assert RoundingCodec("absolute:1", numpy.float32(-9999)).to_dict()["configuration"]["missing_value"] == -9999.0
+    with pytest.raises(ValueError, match="rounds nothing"):
+        ThalwegCodec(missing_value=-9999.0)

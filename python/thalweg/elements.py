@@ -18,6 +18,9 @@ LONGEST_BITS = 64
 
 def of_dtype(dtype: numpy.dtype[Any]) -> tuple[str, int]:
     """The element type, and the bytes of a record; 0 where elements follow each other without records."""
+    if dtype.kind == "T":
+        # Text of any length; numpy refuses to say in which order its bytes are.
+        return "u8", 0
     element = _element(dtype)
     size = 1 if element is None else int(element[1:].removesuffix("be")) // 8
     if dtype.hasobject or dtype.itemsize == size:

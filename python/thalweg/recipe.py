@@ -313,6 +313,10 @@ def _tolerances(tolerance: Tolerance) -> list[tuple[bytes | None, float, str]]:
         return []
     if isinstance(tolerance, Mapping):
         return [(os.fsencode(output), *bound) for output, bound in tolerance.items()]
+    if not isinstance(tolerance, tuple):
+        raise misuse(
+            TypeError, f"{tolerance!r}: a tolerance is a share and a type, as in (1e-6, 'f64'), or such of each output"
+        )
     return [(None, *tolerance)]
 
 

@@ -57,6 +57,6 @@ def check_chunk_bound(error_bound: str | None) -> tuple[str, float] | None:
             ValueError(
                 f"{error_bound}: chunks have other ranges than their array; give absolute:E with E = {number} * numpy.ptp(array)"
             ),
-            "TW-801",
+            "TW-807",
         )
     return kind, number

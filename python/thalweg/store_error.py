@@ -17,6 +17,26 @@ _CODES = {
     errno.EBUSY: "TW-406",
     errno.ESTALE: "TW-507",
 }
+# And of a path on this machine.
+_LOCAL_CODES = {
+    errno.ENOSPC: "TW-303",
+    errno.EDQUOT: "TW-303",
+    errno.EACCES: "TW-304",
+    errno.EPERM: "TW-304",
+    errno.EROFS: "TW-305",
+    errno.ENOENT: "TW-306",
+    errno.EEXIST: "TW-319",
+    errno.ENOTDIR: "TW-319",
+    errno.EISDIR: "TW-319",
+    errno.ENOTEMPTY: "TW-319",
+}
+_SYSTEM_ERROR = "TW-307"
+
+
+def local_error(number: int | None, path: str, why: str | None = None) -> OSError:
+    """Returns the exception for an error number that the system gave for a path on this machine."""
+    number = number or errno.EIO
+    return store_error(number, path, why, _LOCAL_CODES.get(number, _SYSTEM_ERROR))
 
 
 def store_error(number: int, path: str, why: str | None = None, code: str | None = None) -> OSError:

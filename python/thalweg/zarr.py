@@ -10,10 +10,12 @@ SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import asyncio
+import math
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Optional, get_args
 
+import numpy
 from zarr.abc.codec import ArrayArrayCodec, BytesBytesCodec
 from zarr.core.array_spec import ArraySpec
 from zarr.core.common import parse_named_configuration
@@ -59,6 +61,8 @@ class ThalwegCodec(BytesBytesCodec):
             raise misuse(ValueError, f"endian={self.endian!r} is none of little, big")
 
     def _check_bound(self) -> None:
+        if self.error_bound is None and self.missing_value is not None:
+            raise misuse(ValueError, "missing_value: ThalwegCodec rounds nothing; give it to RoundingCodec")
         if self.error_bound is not None:
             raise misuse(
                 ValueError,
@@ -84,8 +88,8 @@ class ThalwegCodec(BytesBytesCodec):
         return {"name": "thalweg", "configuration": configuration}
 
     def _encode_sync(self, chunk_bytes: Buffer, chunk_spec: ArraySpec) -> Buffer:
-        dtype = chunk_spec.dtype.to_native_dtype().newbyteorder(self.endian)
-        element, record_length = elements.of_dtype(dtype)
+        dtype = chunk_spec.dtype.to_native_dtype()
+        element, record_length = elements.of_dtype(dtype if dtype.kind == "T" else dtype.newbyteorder(self.endian))
         is_rounded = isinstance(chunk_spec, RoundedSpec)
         encoded = encode_chunk(chunk_bytes.to_bytes(), element, record_length, self.codec, is_rounded=is_rounded)
         return chunk_spec.prototype.buffer.from_bytes(encoded)
@@ -127,14 +131,15 @@ class RoundedSpec(ArraySpec):
 
 @dataclass(frozen=True)
 class RoundingCodec(ArrayArrayCodec):
-    """Rounds each value so that none changes by more than an error bound; one of an array's `filters`, and the first of them.
+    """Rounds each value, and each part of a complex one, so that none changes by more than an error bound; one of an array's
+    `filters`, and the first of them.
 
     Parameters
     ----------
     error_bound
         `absolute:E` or `relative:E`. Arrays of floats of 32 or 64 bits, or complex numbers of them, have one.
     missing_value
-        A number that stands for missing ones, and stays.
+        A number that stands for missing ones, and stays. Default: the array's fill value, if that is neither 0 nor NaN.
     """
 
     is_fixed_size = True
@@ -144,6 +149,9 @@ class RoundingCodec(ArrayArrayCodec):
 
     def __post_init__(self) -> None:
         rounding.check_chunk_bound(self.error_bound)
+        if self.missing_value is not None:
+            # As JSON has numbers; NaN stays anyway.
+            object.__setattr__(self, "missing_value", _finite(self.missing_value))
 
     @classmethod
     def from_dict(cls, data: dict[str, JSON]) -> Self:
@@ -166,7 +174,8 @@ class RoundingCodec(ArrayArrayCodec):
         )
 
     def _encode_sync(self, chunk_array: NDBuffer, chunk_spec: ArraySpec) -> NDBuffer:
-        values, _ = rounding.rounded(chunk_array.as_numpy_array(), self.error_bound, self.missing_value)
+        missing = self.missing_value if self.missing_value is not None else _missing_by_fill_value(chunk_spec)
+        values, _ = rounding.rounded(chunk_array.as_numpy_array(), self.error_bound, missing)
         return chunk_spec.prototype.nd_buffer.from_numpy_array(values)
 
     def _decode_sync(self, chunk_array: NDBuffer, chunk_spec: ArraySpec) -> NDBuffer:
@@ -180,3 +189,20 @@ class RoundingCodec(ArrayArrayCodec):
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: ArraySpec) -> int:
         return input_byte_length
+
+
+def _finite(number: float) -> float:
+    try:
+        value = float(number)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value):
+        raise misuse(ValueError, f"missing_value={number!r} is no finite number; others stay as they are without it")
+    return value
+
+
+def _missing_by_fill_value(chunk_spec: ArraySpec) -> float | None:
+    """What parts of the array that were never written are read as: written ones shall not differ from it."""
+    fill = chunk_spec.fill_value
+    is_number = isinstance(fill, (int, float, numpy.integer, numpy.floating))
+    return float(fill) if is_number and math.isfinite(fill) and fill != 0 else None

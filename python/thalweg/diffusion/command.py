@@ -49,7 +49,7 @@ class Command:
         ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True)
         if ended.returncode != 0:
             output = (ended.stderr or ended.stdout)[-MAX_OUTPUT_BYTES:].decode(errors="replace")
-            raise CommandFailed(f"{' '.join(words)}: status {ended.returncode}\n{output}")
+            raise CommandFailed(f"{' '.join(words)}: status {ended.returncode}\n{output}".rstrip())
         return ended.stdout.decode(errors="replace")
 
     def _filled(self, word: str | int, arguments: tuple[Any, ...]) -> str:

@@ -57,7 +57,11 @@ class Journal:
         # Where each result of earlier starts lies; results themselves stay on the disk. No call asks for those of this
         # start: of equal calls each has a name of its own.
         self._places: dict[bytes, tuple[int, int]] = {}
-        os.ftruncate(self._file, self._read())
+        try:
+            os.ftruncate(self._file, self._read())
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def has_any(self) -> bool:

@@ -14,7 +14,7 @@ from thalweg.diffusion.arguments import LocalPath
 from thalweg.diffusion.command import MAX_OUTPUT_BYTES, Command, CommandFailed
 from thalweg.diffusion.stores.outputs import RECIPE_NAME
 from thalweg.diffusion.worker.own_environment import own_environment
-from thalweg.error_code import misuse
+from thalweg.error_code import misuse, without_code
 from thalweg.recipe import KEPT_PROGRAM_BYTES, Tolerance, record_options
 
 
@@ -81,7 +81,7 @@ class RecordedCommand(Command):
                 run = run_on_copies(words, _places(outputs), _places(inputs), variables, printed, options)
             except RuntimeError as error:
                 failed = CommandFailed(
-                    f"{error}\n{_printed(printed, 'stderr') or _printed(printed, 'stdout')}".rstrip()
+                    f"{without_code(str(error))}\n{_printed(printed, 'stderr') or _printed(printed, 'stdout')}".rstrip()
                 )
                 failed.code = error.code  # type: ignore[attr-defined]
                 raise failed from None

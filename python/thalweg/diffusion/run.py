@@ -35,7 +35,7 @@ from thalweg.diffusion.report.record import Record
 from thalweg.diffusion.results import Sink
 from thalweg.diffusion.values import SentValues
 from thalweg.diffusion.waiter import Waiter
-from thalweg.error_code import Coded, misuse
+from thalweg.error_code import RUN_LOST, Coded, code_of, misuse, without_code
 
 _log = logging.getLogger("thalweg.diffusion")
 
@@ -50,7 +50,7 @@ class RunLost(Coded, ConnectionError):
     """The coordinator is gone, with Dask's scheduler or by a fault of ours; a new start with the same run folder goes
     on where this one ended."""
 
-    code = "TW-860"
+    code = RUN_LOST
 
 
 class Function(NamedTuple):
@@ -336,7 +336,9 @@ class Run:
         return waiter.arguments, waiter.keywords
 
     def _on_backend_lost(self, error: BaseException) -> None:
-        lost = RunLost(f"the run ended early: {error}")
+        lost = RunLost(f"the run ended early: {without_code(str(error))}")
+        # What ended it says more than that it ended.
+        lost.code = code_of(error, RunLost.code)
         lost.__cause__ = error
         with self._changed:
             if self._lost is not None:

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from thalweg.disk_cache.private_folder import make_private
-from thalweg.store_error import store_error
+from thalweg.error_code import Coded
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -27,6 +27,12 @@ _TIMEOUT_S = 60.0
 _PAUSE_S = 0.01
 # struct flock of a 64-bit Linux: type, whence, start, length, process; padded as C does.
 _FLOCK = "hh4xqqi4x"
+
+
+class CacheLocked(Coded, TimeoutError):
+    """Another process has held a lock of the cache for too long."""
+
+    code = "TW-861"
 
 
 class Lock:
@@ -78,7 +84,7 @@ class Locks:
         while (lock := self._set_if_free(name, kind)) is None:
             if time.monotonic() > end:
                 why = f"a process that stands still has held {name} for {_TIMEOUT_S:.0f} s; end it, or name another cache folder"
-                raise store_error(errno.ETIMEDOUT, self._path, why, "TW-861")
+                raise CacheLocked(errno.ETIMEDOUT, why, self._path)
             time.sleep(_PAUSE_S)
         return lock
 

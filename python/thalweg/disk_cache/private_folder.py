@@ -6,14 +6,13 @@ is not its own. SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-import errno
 import grp
 import os
 import pwd
 import stat
 
 from thalweg.error_code import coded
-from thalweg.store_error import store_error
+from thalweg.store_error import local_error
 
 # As many as Linux follows.
 MAX_LINKS = 40
@@ -53,11 +52,8 @@ def make_private(folder: str) -> None:
             pass
         found = os.lstat(folder)
     except OSError as error:
-        raise store_error(
-            error.errno or errno.EIO,
-            folder,
-            f"cannot be made ({error.strerror}); name another cache folder",
-            code="TW-319",
+        raise local_error(
+            error.errno, folder, f"cannot be made ({error.strerror}); name another cache folder"
         ) from error
     why = _why_not(found, folder)
     if why:

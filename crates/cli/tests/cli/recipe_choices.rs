@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use random::Random;
 
+use super::node::Node;
 use super::recipes::{Place, record, shell};
-use super::runner::{Run, files_below};
+use super::runner::{Run, files_below, run};
 
 /// Another content with each run.
 const CHANGING: &str = "cat /proc/sys/kernel/random/uuid > out";
@@ -83,9 +84,17 @@ fn nothing_is_dropped_that_needs_an_input_known_to_be_damaged() {
     bytes[50_000] ^= 1;
     fs::write(&container, bytes).unwrap();
     place.store.try_verb("verify", &["--data"]).expect(3);
-    place.fails(&["drop", "--recomputable", "@out"], "an input or program that it keeps is damaged");
+    let why = "an input or program that it keeps is damaged";
+    place.fails(&["drop", "--recomputable", "@out"], why);
+    let node = Node::of(&place.store);
+    let out = format!("thalweg://{}::out", node.address);
+    let refused = run(&["drop", "--recomputable", &out]).expect(1);
+    assert!(refused.stderr.contains(why), "{}", refused.stderr);
     place.put("in", &input);
-    place.done(&["drop", "--recomputable", "@out"]);
+    // So long a node goes by what it knows of damage.
+    std::thread::sleep(Duration::from_millis(1100));
+    run(&["drop", "--recomputable", &out]).expect(0);
+    drop(node);
     place.done(&["recompute", "@out"]);
     assert!(place.read("out") == [&input[..]; 3].concat());
 }

@@ -7,6 +7,7 @@ use format::{Change, ErrorCode, FileId, FileTime, FileTimes, Root, StorePath, Ve
 use store::ClaimOwner;
 
 use super::order::{OrderRefusal, in_order};
+use super::recording::times_of;
 use super::{DroppedContent, InputState, Recipe};
 use crate::tree::{Extents, splice};
 use crate::{Error, Repository, Result};
@@ -81,6 +82,7 @@ impl Repository {
         let (recipes, damage) = (self.recipes()?.readable, self.known_damage()?);
         let mut obstacle = |recipe: &Recipe| match &damage {
             Some(damage) if damage.affects(self, &recipe.version.root) => Some(DAMAGED.to_owned()),
+            _ if self.local.is_none() && recipe.is_marked_damaged() => Some(DAMAGED.to_owned()),
             _ => obstacle(recipe),
         };
         let mut planner = Planner::new(&recipes, &mut obstacle);
@@ -206,10 +208,16 @@ impl Repository {
 }
 
 impl Recipe {
+    /// Whether the node that told of the recipe's file knows that it cannot be read whole.
+    fn is_marked_damaged(&self) -> bool {
+        self.attributes.times.changed == FileTime::default()
+    }
+
     /// The changes that give the recipe's file this manifest, which may be the one that it has: then nobody has removed the recipe
     /// or dropped what it needs since it was read, or the commit is refused.
     fn written_again(&self, root: Root) -> [Change; 2] {
-        let (path, attributes) = (self.path(), self.attributes.clone());
+        let (path, times) = (self.path(), times_of(&self.record));
+        let attributes = format::Attributes { times, ..self.attributes.clone() };
         let version = VersionRecord { root, size: self.version.size, content: None };
         let base = Some(Some(self.version_id()));
         let write = Change::Write { path: path.clone(), attributes, version, base };

@@ -60,7 +60,7 @@ impl Repository {
         for output in outputs {
             changes.push(self.change_of(claim_owner, output, &mut references)?);
         }
-        let times = FileTimes { modified: draft.record.recorded, ..FileTimes::default() };
+        let times = times_of(&draft.record);
         let extended = vec![(RECIPE_ATTRIBUTE.to_vec(), attribute.encode())];
         let attributes = Attributes { mode: 0o600, times, extended, ..Attributes::default() };
         changes.push(Change::Write { path: own_path(&id), attributes, version, base: Some(None) });
@@ -96,4 +96,10 @@ impl Repository {
         references.extend(self.references_of(root)?);
         Ok(())
     }
+}
+
+/// A recipe file's times, both that of the recording: a node takes the time of change from files that it knows to be
+/// damaged, and that shows.
+pub(super) fn times_of(record: &RecipeRecord) -> FileTimes {
+    FileTimes { modified: record.recorded, changed: record.recorded }
 }

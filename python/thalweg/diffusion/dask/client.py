@@ -15,7 +15,7 @@ from thalweg.diffusion.dask.scheduler import DiffusionPlugin
 from thalweg.diffusion.dask.worker import channel, runner
 from thalweg.diffusion.messages import Tasks
 from thalweg.diffusion.options import Options
-from thalweg.error_code import misuse
+from thalweg.error_code import RUN_LOST, code_of, coded, misuse
 
 # Runners get so long to end.
 _DISMISSAL_S = 5.0
@@ -149,5 +149,6 @@ class OnDask:
         if not self._is_closed and future.status == "error":
             error = future.exception()
             if not isinstance(error, KilledWorker):
-                self._on_lost(RuntimeError(f"{address} cannot run tasks: {type(error).__name__}: {error}"))
+                why = f"{address} cannot run tasks: {type(error).__name__}: {error}"
+                self._on_lost(coded(RuntimeError(why), code_of(error, RUN_LOST)))
         future.release()

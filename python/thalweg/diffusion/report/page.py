@@ -22,6 +22,7 @@ from thalweg.diffusion.report.events import Record
 from thalweg.diffusion.report.report import html
 from thalweg.diffusion.report.run_stats import RunStats
 from thalweg.diffusion.report.sections import sections, title
+from thalweg.error_code import misuse
 from thalweg.store_error import store_error
 
 _OWN_NAMES = ("localhost", "127.0.0.1", "[::1]")
@@ -129,6 +130,8 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, page: Page, port: int) -> None:
         self.page = page
         self.requests = threading.BoundedSemaphore(_MAX_REQUESTS)
+        if not 0 <= port < 1 << 16:
+            raise misuse(ValueError, f"page is True or a port of at most 65535, not {port}")
         try:
             super().__init__(("127.0.0.1", port), _Handler)
         except OSError as error:

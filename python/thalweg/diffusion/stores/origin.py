@@ -20,7 +20,7 @@ from thalweg.diffusion.stores.protocols import is_local
 from thalweg.diffusion.stores.stall_timeout import with_stall_timeout
 from thalweg.disk_cache.partial_file import Digest, Partial
 from thalweg.disk_cache.tree import TreeFile, check_path, tree_bytes
-from thalweg.error_code import coded
+from thalweg.error_code import Coded, coded
 from thalweg.store_error import store_error
 
 # A range is asked for in pieces of so many bytes, one of which is in memory.
@@ -122,6 +122,12 @@ class StoreOffer(NamedTuple):
         )
 
 
+class ListingUnusable(Coded, ValueError):
+    """What a store lists cannot be fetched as a folder, today and tomorrow."""
+
+    code = "TW-862"
+
+
 class Origin:
     """The store, by URL. `storage_options` are fsspec's; a call of which nothing is heard for `stall_timeout_s` fails."""
 
@@ -168,6 +174,13 @@ def _span(item: Item, file_bytes: int | None) -> int | None:
     return max(0, end - item.start)
 
 
+def _path_below(name: str, root: str, url: str) -> str:
+    try:
+        return check_path(name[len(root) :])
+    except ValueError as error:
+        raise ListingUnusable(f"{url}: the store lists {name}, which cannot be a file below a folder") from error
+
+
 def _folder_info(fs: AbstractFileSystem, path: str, stall_timeout_s: float | None, url: str) -> FileInfo:
     """Lists a folder. Its version changes when a file is added, removed or changed."""
     fs.invalidate_cache()
@@ -182,8 +195,8 @@ def _folder_info(fs: AbstractFileSystem, path: str, stall_timeout_s: float | Non
             raise store_error(errno.ENOENT, name, f"{url}: has a link to nothing", "TW-306")
         one = _file_info(info)
         if one.bytes is None or not name.startswith(root):
-            raise coded(OSError(f"{url}: the store lists {name} without a size, or outside of the folder"), "TW-862")
-        file = TreeFile(check_path(name[len(root) :]), one.bytes)
+            raise ListingUnusable(f"{url}: the store lists {name} without a size, or outside of the folder")
+        file = TreeFile(_path_below(name, root, url), one.bytes)
         entries.append(FolderEntry(file, name))
         versions.append((file.path, one.version))
     entries.sort()

@@ -16,7 +16,7 @@ from typing import Any
 
 from thalweg.diffusion.stores.protocols import is_local, make_parent, protocols, shows_whole_files
 from thalweg.disk_cache.tree import files_of
-from thalweg.store_error import store_error
+from thalweg.store_error import local_error
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -84,7 +84,7 @@ def _exchange(first: str, second: str) -> bool:
     code = ctypes.get_errno()
     if code in (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP):
         return False
-    raise store_error(code, second, code="TW-307")
+    raise local_error(code, second)
 
 
 def _put_and_move(source: str, fs: Any, place: str, temporary: str) -> None:

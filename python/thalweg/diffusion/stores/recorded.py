@@ -51,9 +51,7 @@ def _put(outputs: Outputs, storage_options: dict[str, Any]) -> None:
     except OSError as error:
         # What the store refuses now, it refuses later too.
         if error.errno == errno.EINVAL:
-            refused = NotRecorded(error.args[1])
-            refused.code = getattr(error, "code", NotRecorded.code)
-            raise refused from None
+            raise NotRecorded(error.args[1]) from None
         raise
     for place, names in older.items():
         gone = names - {f"{place}/{file.path}" for file in files_of(places[place])}

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, TypeVar
 
 from thalweg.disk_cache.disk_cache import CacheDiskFull
+from thalweg.disk_cache.locks import CacheLocked
 from thalweg.error_code import Coded
 from thalweg.store_error import store_error
 
@@ -146,8 +147,9 @@ class StoreRetry:
 
 def is_permanent(error: BaseException) -> bool:
     """Whether asking again cannot help. fsspec's file systems raise `FileNotFoundError` for whatever a store answers
-    when it is asked for a file; what it answered is in the causes then. A full disk under the cache is nothing of the store's."""
-    if isinstance(error, CacheDiskFull):
+    when it is asked for a file; what it answered is in the causes then. A full disk under the cache, or a lock in it, is nothing of the
+    store's."""
+    if isinstance(error, (CacheDiskFull, CacheLocked)):
         return True
     for cause in _causes(error):
         if _is_transient(cause) or _is_transient(cause.__cause__):
