@@ -13,7 +13,7 @@ use format::{
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use repository::{CommitEntry, FileWriter, Repository, WriteMode};
+use repository::{CommitEntry, FileWriter, Repository, WriteMode, refuse_reserved};
 
 use crate::entry::Entry;
 use crate::error::{misuse, numbered, of_address, of_path, of_repository};
@@ -113,8 +113,7 @@ impl Store {
         let repository = self.repository()?;
         let is_own = |path: &&StorePath| repository::is_reserved(path) && !repository::is_kept_file(path);
         if let Some(path) = changes.iter().map(Change::path).find(is_own) {
-            let (code, why) = (ErrorCode::ReservedName, "the store keeps this directory for its own files".into());
-            return Err(of_repository(repository::Error::Refused { code, path: path.to_string(), why }));
+            refuse_reserved(path).map_err(of_repository)?;
         }
         let committed = py.detach(|| repository.commit(self.claim_owner(), changes, Default::default(), Vec::new()));
         committed.map(drop).map_err(of_repository)
@@ -301,7 +300,9 @@ impl Store {
     }
 
     fn rename(&self, py: Python<'_>, from: &[u8], to: &[u8]) -> PyResult<()> {
-        self.commit(py, vec![Change::Rename { from: parse(from)?, to: parse(to)? }])
+        let (from, to) = (parse(from)?, parse(to)?);
+        refuse_reserved(&to).map_err(of_repository)?;
+        self.commit(py, vec![Change::Rename { from, to }])
     }
 
     /// Leaves nothing for others to tidy; the store is not to be used any more. A node that has not answered after

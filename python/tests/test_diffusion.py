@@ -3,12 +3,14 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import asyncio
 import json
 import os
 import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from collections import Counter
@@ -341,6 +343,26 @@ def test_down_scaling_asks_the_policy(cluster, tmp_path, files):
 def last_copies(dask_scheduler):
     (plugin,) = (plugin for name, plugin in dask_scheduler.plugins.items() if name.startswith("thalweg-diffusion"))
     return {address: plugin._coordinator.last_copy_bytes(address) for address in dask_scheduler.workers}
+
+
+async def awaited(future):
+    return await asyncio.wait_for(asyncio.wrap_future(future), 30)
+
+
+@pytest.mark.parametrize("await_it", [False, True])
+def test_who_waits_for_one_result_is_told_that_the_scheduler_is_gone(await_it, tmp_path):
+    scheduler, worker, address = start_by_hand(tmp_path)
+    try:
+        with Diffusion(address, cache_folder=tmp_path / "cache") as run:
+            future = run.submit(time.sleep, 60)
+            threading.Timer(0.5, scheduler.kill).start()
+            with pytest.raises(RunLost):
+                if await_it:
+                    asyncio.run(awaited(future))
+                else:
+                    future.result(30)
+    finally:
+        stop(scheduler, worker)
 
 
 def test_a_run_survives_the_schedulers_death(tmp_path):

@@ -48,6 +48,29 @@ def test_paths_that_python_looks_up_itself_have_codes_too(fs):
         assert pickle.loads(pickle.dumps(caught.value)).code == code
 
 
+@pytest.mark.parametrize("name", [".thalweg-recipes/0123456789abcdef", ".thalweg-snapshots/01234567"])
+def test_nothing_is_written_over_the_stores_own_files(name, fs):
+    fs.pipe_file("file", b"content")
+
+    def in_transaction():
+        with fs.transaction:
+            fs.pipe_file(name, b"x")
+
+    for call in [
+        lambda: fs.pipe_file(name, b"x"),
+        lambda: fs.open(name, "xb").close(),
+        lambda: fs.open(name, "ab").close(),
+        lambda: fs.open(name, "w+b").close(),
+        lambda: fs.cp_file("file", name),
+        lambda: fs.mv("file", name),
+        in_transaction,
+    ]:
+        with pytest.raises(OSError, match="for its own files") as caught:
+            call()
+        assert code_of(caught.value) == "TW-202"
+    assert fs.cat_file("file") == b"content" and not fs.exists(name)
+
+
 def test_a_wrong_word_has_a_code_too():
     with pytest.raises(ValueError) as caught:
         thalweg._thalweg.check_codec("none of them")

@@ -12,7 +12,7 @@ use format::{
     Attributes, ErrorCode, FileId, FileKind, FileTime, FileTimes, FloatType, RecipeInput, RecipeOutput, RecipeProgram,
     RecipeRecord, RecipeTolerance, StorePath, VersionRecord,
 };
-use repository::{CommitEntry, RecipeDraft, Repository, WriteMode, is_reserved};
+use repository::{CommitEntry, RecipeDraft, Repository, WriteMode, refuse_reserved};
 use store::ClaimOwner;
 
 use crate::process::{Run, RunOptions};
@@ -237,7 +237,7 @@ impl RecordRequest {
             }
         }
         refuse_twice(&self.outputs)?;
-        refuse_reserved(&self.outputs)?;
+        self.outputs.iter().try_for_each(|output| refuse_reserved(&output.path))?;
         self.check_tolerances(&self.outputs)
     }
 
@@ -329,7 +329,7 @@ impl RecordRequest {
             }
         }
         refuse_twice(&found)?;
-        refuse_reserved(&found)?;
+        found.iter().try_for_each(|output| refuse_reserved(&output.path))?;
         before.check_unchanged(after)?;
         if !self.ignores_others {
             after.check_others(before, &found.iter().map(|place| &place.name[..]).collect())?;
@@ -445,16 +445,6 @@ fn refuse_twice(outputs: &[FilePlace]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn refuse_reserved(outputs: &[FilePlace]) -> Result<()> {
-    match outputs.iter().find(|output| is_reserved(&output.path)) {
-        Some(own) => {
-            let why = format!("{}: the store keeps this directory for its own files", own.path);
-            Err(Error::refused(ErrorCode::ReservedName, why))
-        }
-        None => Ok(()),
-    }
 }
 
 /// The digest is known when it has been written.

@@ -12,6 +12,7 @@ use store::ClaimOwner;
 
 use crate::lease::EpochPin;
 use crate::recipe::DroppedContent;
+use crate::reserved::refuse_reserved;
 use crate::tree::{collect_runs, join};
 use crate::{Error, Packer, Repository, Result};
 
@@ -100,8 +101,9 @@ impl Repository {
         Ok(Draft { record: version.clone(), references, _hold: hold })
     }
 
-    /// Gives all drafts their names, or none.
+    /// Gives all drafts their names, or none. Refuses those in the store's own directories.
     pub fn name(&self, claim_owner: ClaimOwner, drafts: &[CommitEntry]) -> Result<()> {
+        drafts.iter().try_for_each(|entry| refuse_reserved(&entry.path))?;
         for attempt in 1.. {
             let mut references = BTreeSet::new();
             let changes: Result<Vec<_>> =

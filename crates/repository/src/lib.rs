@@ -73,7 +73,7 @@ pub use recipe::{
 pub use repack::{Repack, RepackReport};
 pub use repair::{KnownDamage, LostRange, RepairReport, repair};
 pub use repository::{LocalEngines, Repository};
-pub use reserved::is_reserved;
+pub use reserved::{is_reserved, refuse_reserved};
 pub use session::{
     Budget, Clock, DurableUpTo, PublishedVersion, Source, StripeOwner, StripeOwnerOptions, WriteOrigin,
     checkpointed_data, checkpointed_size, data_bytes, publish, recover, unfinished,

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use format::{
-    Attributes, FileTime, Page, RecipeInput, RecipeOutput, RecipeProgram, RecipeRecord, Root, StorePath, VersionRecord,
+    Attributes, Change, FileTime, Page, RecipeInput, RecipeOutput, RecipeProgram, RecipeRecord, Root, StorePath,
+    VersionRecord,
 };
 use random::Random;
 use repository::{
@@ -361,8 +362,11 @@ fn a_recipe_whose_bytes_are_others_is_named_and_stops_no_other() {
     let recipe = process.recipes().unwrap().readable.remove(0);
     let entry = process.catalog().entry(&recipe.path()).unwrap().unwrap();
     let draft = stored(&process, &mut claims, &vec![b'x'; recipe.version().size as usize]);
-    let forged = CommitEntry { path: recipe.path(), attributes: entry.attributes, mode: WriteMode::Replace, draft };
+    let forged = CommitEntry { path: path("forged"), attributes: entry.attributes, mode: WriteMode::Replace, draft };
     process.name(CLAIM_OWNER, &[forged]).unwrap();
+    // As another program may: this one refuses to write there.
+    let rename = Change::Rename { from: path("forged"), to: recipe.path() };
+    process.commit(CLAIM_OWNER, vec![rename], Default::default(), Vec::new()).unwrap();
     let found = process.recipes().unwrap();
     assert_eq!((found.readable.len(), found.unreadable.len()), (1, 1));
     assert_eq!(found.unreadable[0].id, recipe.id);

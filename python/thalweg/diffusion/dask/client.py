@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import pickle
 import threading
+import weakref
 from functools import partial
 from typing import Any
 
@@ -17,8 +18,17 @@ from thalweg.diffusion.messages import Tasks
 from thalweg.diffusion.options import Options
 from thalweg.error_code import RUN_LOST, code_of, coded, misuse
 
+# Between two looks at the scheduler's connection.
+_WATCH_S = 1.0
 # Runners get so long to end.
 _DISMISSAL_S = 5.0
+
+
+def _watch(backend: weakref.ref[OnDask], ended: threading.Event) -> None:
+    """Dask tells nobody that its scheduler is gone: who waits for a result would wait for ever."""
+    while not ended.wait(_WATCH_S) and (found := backend()) is not None:
+        found.check()
+        del found
 
 
 def _ignore(**_: Any) -> None:
@@ -49,10 +59,13 @@ class OnDask:
         self._slots: dict[str, int] = {}
         self._numbers = itertools.count()
         self._is_closed = False
+        self._ended = threading.Event()
         # Dask calls handlers of its streams by name.
         self._client._stream_handlers[self._name] = self._on_message
         self._comm = self._client.scheduler_comm
         self._client.register_plugin(DiffusionPlugin(options, self._client.id))
+        watched = (weakref.ref(self), self._ended)
+        threading.Thread(target=_watch, args=watched, name="thalweg-scheduler", daemon=True).start()
 
     def keep(self, digest: bytes, pickled: bytes) -> None:
         self._send(keep=pickled, digest=digest)
@@ -73,6 +86,7 @@ class OnDask:
 
     def close(self) -> None:
         self._is_closed = True
+        self._ended.set()
         if self._client.status == "running":
             self._dismiss()
         self._runners.clear()

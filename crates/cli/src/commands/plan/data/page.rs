@@ -140,6 +140,9 @@ fn both(report: &Report) -> Table {
             .chain([column("error_percent", "+-", "%")])
             .collect(),
         rows: by_codec(&report.surveyed.of_new).map(row).collect(),
-        notes: vec!["codecs encode what content-defined segments of 8 KiB leave; with indexes and manifests"],
+        notes: vec![
+            "codecs encode what content-defined segments of 8 KiB leave; with indexes and manifests",
+            "+- is of sampling alone: a store's blocks end elsewhere, which matters to very regular numbers",
+        ],
     }
 }
