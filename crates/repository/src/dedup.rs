@@ -1,6 +1,7 @@
 //! Segments in: stores those that the store misses, and returns each one's address.
 
-use format::{Block, BlockKind, CodecChoice, Fingerprint, FloatType, SegmentAddress};
+use format::{Block, BlockKind, CodecChoice, Fingerprint, SegmentAddress};
+use segment::Numbers;
 use store::{Answer, ClaimOwner};
 
 use crate::{Repository, Result};
@@ -26,8 +27,7 @@ pub(crate) struct NewSegment<'a> {
 pub(crate) struct NewBlocks {
     pub kind: BlockKind,
     codec: CodecChoice,
-    /// Segments are whole floats of this type, and were rounded.
-    rounded: Option<FloatType>,
+    numbers: Numbers,
 }
 
 /// How a writer's content is stored.
@@ -36,8 +36,8 @@ pub struct StoreOptions {
     pub dedup: DedupMode,
     /// None: as the repository encodes.
     pub codec: Option<CodecChoice>,
-    /// The content is whole floats of this type, and was rounded.
-    pub rounded: Option<FloatType>,
+    /// What is known of the content.
+    pub numbers: Numbers,
 }
 
 impl NewBlocks {
@@ -46,7 +46,7 @@ impl NewBlocks {
     pub const JOURNAL: NewBlocks = NewBlocks { kind: BlockKind::Journal, ..NewBlocks::data(CodecChoice::AUTO) };
 
     pub const fn data(codec: CodecChoice) -> Self {
-        NewBlocks { kind: BlockKind::Data, codec, rounded: None }
+        NewBlocks { kind: BlockKind::Data, codec, numbers: Numbers::Unknown }
     }
 }
 
@@ -75,7 +75,7 @@ impl Repository {
         options: StoreOptions,
     ) -> Result<Vec<SegmentAddress>> {
         let blocks = options.codec.map_or_else(|| self.data_blocks(), NewBlocks::data);
-        let blocks = NewBlocks { rounded: options.rounded, ..blocks };
+        let blocks = NewBlocks { numbers: options.numbers, ..blocks };
         match options.dedup {
             DedupMode::On => Ok(self.dedup(claim_owner, blocks, segments)?.addresses),
             DedupMode::Off => self.keep_again(claim_owner, blocks, segments),
@@ -163,6 +163,6 @@ impl Repository {
         segments: impl Iterator<Item = NewSegment<'a>>,
     ) -> impl Iterator<Item = Block> {
         let segments = segments.map(|segment| (segment.fingerprint, segment.bytes));
-        segment::encode_in_blocks(new.kind, segments, new.rounded, new.codec)
+        segment::encode_in_blocks(new.kind, segments, new.numbers, new.codec)
     }
 }

@@ -12,6 +12,7 @@ mod agreement;
 mod batches;
 mod block_map;
 mod blocks;
+mod byte_order;
 mod catalog_lock;
 mod checked_runs;
 mod collect;

@@ -6,10 +6,11 @@
 use std::collections::VecDeque;
 
 use format::{CodecChoice, FloatType};
-use segment::Cutter;
+use segment::{Cutter, Numbers};
 use store::ClaimOwner;
 
 use crate::batches::{Batch, BatchThreads, StoredSegment};
+use crate::byte_order;
 use crate::dedup::{DedupMode, StoreOptions};
 use crate::tree::{Builder, BuiltManifest};
 use crate::{Repository, Result};
@@ -57,6 +58,8 @@ struct Draft<'a, T> {
     /// None once the holes are too long.
     hasher: Option<blake3::Hasher>,
     hole_bytes: u64,
+    /// Whether it was given bytes.
+    has_begun: bool,
     /// With the whole file given: the caller's tag.
     tag: Option<T>,
 }
@@ -97,7 +100,7 @@ impl<'a, T> Packer<'a, T> {
     /// Says that the content is whole floats of this type, which were rounded: segments are cut between them, and blocks encoded
     /// for them.
     pub fn with_rounded(mut self, rounded: Option<FloatType>) -> Self {
-        self.options.rounded = rounded;
+        self.options.numbers = rounded.map_or(Numbers::Unknown, Numbers::Rounded);
         self
     }
 
@@ -125,6 +128,7 @@ impl<'a, T> Packer<'a, T> {
             tail: Vec::new(),
             hasher: Some(blake3::Hasher::new()),
             hole_bytes: 0,
+            has_begun: false,
             tag: None,
         });
     }
@@ -154,6 +158,9 @@ impl<'a, T> Packer<'a, T> {
     }
 
     fn store_data(&mut self, bytes: &[u8]) -> Result<()> {
+        if !std::mem::replace(&mut self.current().has_begun, true) {
+            self.begin_numbers(bytes)?;
+        }
         if self.current().tail.is_empty() {
             let used = self.cut(bytes, false)?;
             self.current().tail.extend_from_slice(&bytes[used..]);
@@ -164,6 +171,20 @@ impl<'a, T> Packer<'a, T> {
             tail.drain(..used);
             self.current().tail = tail;
         }
+        Ok(())
+    }
+
+    /// Takes what is known of a file's numbers by its first bytes. Blocks of a batch are described together, so the batch before ends.
+    fn begin_numbers(&mut self, beginning: &[u8]) -> Result<()> {
+        let codec = self.options.codec.unwrap_or_else(|| self.repository.codec());
+        let numbers = match self.options.numbers {
+            rounded @ Numbers::Rounded(_) => rounded,
+            _ => byte_order::numbers_of(beginning, codec),
+        };
+        if numbers != self.options.numbers && !self.batch.is_empty() {
+            self.send()?;
+        }
+        self.options.numbers = numbers;
         Ok(())
     }
 
@@ -289,7 +310,10 @@ impl<'a, T> Packer<'a, T> {
 
     /// Returns the length that no segment divides: of a value, where it is known that there are values.
     fn value_bytes(&self) -> usize {
-        self.options.rounded.map_or(1, FloatType::bytes)
+        match self.options.numbers {
+            Numbers::Rounded(float) => float.bytes(),
+            Numbers::Unknown | Numbers::BigEndian => 1,
+        }
     }
 
     fn segment(&mut self, bytes: &[u8]) -> Result<()> {

@@ -27,7 +27,7 @@ impl BlockBuilder {
         BlockBuilder { kind, data, segments: Vec::new(), raw: Vec::new() }
     }
 
-    /// Says what the blocks consist of, to whom it is known; of data that are not known it is found.
+    /// Says what the blocks consist of, to whom it is known; of data that are not known it is found, big-endian where it says so.
     pub fn describe(&mut self, data: Data) {
         self.data = data;
     }
@@ -68,7 +68,7 @@ impl BlockBuilder {
     }
 
     fn finish_chosen(&mut self, mode: Mode) -> Block {
-        let choice = chooser::choose(mode, &self.raw, self.data.is_known.then_some(self.data));
+        let choice = chooser::choose(mode, &self.raw, self.data);
         let record_length = match choice.encoding.record_length {
             0 => self.data.record_length,
             found => found,
@@ -134,17 +134,15 @@ impl BlockBuilder {
 }
 
 /// Encodes segments, neighbours together, into blocks of at most [`BLOCK_BYTES`] or of one larger segment: each when it
-/// is asked for. `rounded` says of segments that they are whole floats of a type, and were rounded.
+/// is asked for. `numbers` says what is known of the segments' numbers.
 pub fn encode_in_blocks<'a>(
     kind: BlockKind,
     segments: impl Iterator<Item = (Fingerprint, &'a [u8])>,
-    rounded: Option<FloatType>,
+    numbers: Numbers,
     choice: CodecChoice,
 ) -> impl Iterator<Item = Block> {
     let (mut segments, mut builder) = (segments.peekable(), BlockBuilder::new(kind, 0));
-    if let Some(float) = rounded {
-        builder.describe(rounded_data(float));
-    }
+    builder.describe(numbers.data());
     std::iter::from_fn(move || {
         // A page is a block of its own: a reader of it has no use for its neighbours.
         let is_full = |builder: &BlockBuilder| kind == BlockKind::Page && !builder.is_empty();
@@ -157,9 +155,32 @@ pub fn encode_in_blocks<'a>(
     })
 }
 
-fn rounded_data(float: FloatType) -> Data {
-    let element = encoding::element(float.element());
-    Data { element, is_known: true, is_rounded: true, is_big_endian: float.is_big_endian(), ..Data::default() }
+/// What is known of the numbers in segments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Numbers {
+    /// Nothing.
+    #[default]
+    Unknown,
+    /// The highest byte of each stands first; what they are is found.
+    BigEndian,
+    /// All segments are whole floats of this type, and were rounded.
+    Rounded(FloatType),
+}
+
+impl Numbers {
+    fn data(self) -> Data {
+        match self {
+            Numbers::Unknown => Data::default(),
+            Numbers::BigEndian => Data { is_big_endian: true, ..Data::default() },
+            Numbers::Rounded(float) => Data {
+                element: encoding::element(float.element()),
+                is_known: true,
+                is_rounded: true,
+                is_big_endian: float.is_big_endian(),
+                ..Data::default()
+            },
+        }
+    }
 }
 
 #[cfg(test)]
@@ -182,9 +203,12 @@ mod tests {
         let lengths = [BLOCK_BYTES, 1, BLOCK_BYTES * 2, BLOCK_BYTES / 2, BLOCK_BYTES / 2, 1];
         let raw = vec![7; BLOCK_BYTES * 2];
         let segments = lengths.iter().map(|length| (Fingerprint([0; 32]), &raw[..*length]));
-        let blocks = encode_in_blocks(BlockKind::Data, segments, None, CodecChoice::None);
+        let blocks = encode_in_blocks(BlockKind::Data, segments, Numbers::Unknown, CodecChoice::None);
         assert_eq!(blocks.map(|block| block.segments.len()).collect::<Vec<_>>(), [1, 1, 1, 2, 1]);
-        assert_eq!(encode_in_blocks(BlockKind::Data, std::iter::empty(), None, CodecChoice::None).count(), 0);
+        assert_eq!(
+            encode_in_blocks(BlockKind::Data, std::iter::empty(), Numbers::Unknown, CodecChoice::None).count(),
+            0
+        );
     }
 
     #[test]

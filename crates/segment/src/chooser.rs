@@ -23,8 +23,9 @@ pub(crate) struct Choice {
     expected: Option<Chosen>,
 }
 
-/// Returns how `raw` should be encoded; `known` is what somebody knows of its data.
-pub(crate) fn choose(mode: Mode, raw: &[u8], known: Option<Data>) -> Choice {
+/// Returns how `raw` should be encoded; `described` is what somebody knows of its data, at least the order of bytes.
+pub(crate) fn choose(mode: Mode, raw: &[u8], described: Data) -> Choice {
+    let known = described.is_known.then_some(described);
     let unlooked = |encoding| Choice { encoding, expected: None };
     let goal = Goal { mode, conditions: conditions::now() };
     if !policy::compression::can_pay(&goal, raw.len()) {
@@ -34,7 +35,8 @@ pub(crate) fn choose(mode: Mode, raw: &[u8], known: Option<Data>) -> Choice {
     if let Some(encoding) = policy::compression::without_a_look(&goal, probe, raw.len(), &known.unwrap_or_default()) {
         return unlooked(encoding);
     }
-    let data = known.unwrap_or_else(|| shape::found(raw));
+    let found = || if described.is_big_endian { shape::found_big_endian(raw) } else { shape::found(raw) };
+    let data = known.unwrap_or_else(found);
     let log_collisions = probe.byte_collisions.max(0.25).log2();
     let Data { record_length, element, is_known, is_rounded, .. } = data;
     let glance = Glance { mode, record_length, element, is_known, is_rounded, log_collisions };

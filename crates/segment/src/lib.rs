@@ -26,7 +26,7 @@ mod rounding;
 mod shape;
 
 pub use block::{decode, decode_verified, encode, encode_anew, encode_with, is_encoded_by, segments, take_verified};
-pub use builder::{BLOCK_BYTES, BlockBuilder, encode_in_blocks};
+pub use builder::{BLOCK_BYTES, BlockBuilder, Numbers, encode_in_blocks};
 pub use chunk::{ChunkType, decode_chunk, encode_chunk, encode_chunk_of_rounded, encode_rounded_chunk};
 pub use codec::MAX_BLOCK_BYTES;
 pub use conditions::set_conditions;

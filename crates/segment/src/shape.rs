@@ -14,10 +14,25 @@ const SAME_STEP: f32 = 0.7;
 
 /// Returns what the bytes look like; elements are named as whole numbers, since only their length is found.
 pub fn found(raw: &[u8]) -> Data {
+    found_by(raw, |equal| element(&equal))
+}
+
+/// As [`found`], of bytes whose numbers are big-endian: read backwards, they are little-endian ones.
+pub(crate) fn found_big_endian(raw: &[u8]) -> Data {
+    let data = found_by(raw, |mut equal| {
+        equal.reverse();
+        let (element, first) = element(&equal);
+        (element, (element.bytes() - first) % element.bytes())
+    });
+    Data { is_big_endian: data.element != Element::U8, ..data }
+}
+
+/// `element` finds the elements and where the first one begins, by how often each byte of a record is equal to that of the one before.
+fn found_by(raw: &[u8], element: impl Fn(Vec<f32>) -> (Element, usize)) -> Data {
     let Some(record_length) = record_bytes(raw) else { return Data::default() };
     let begin = raw.len() / 2;
     let window = &raw[begin..][..WINDOW_BYTES + MAX_RECORD_BYTES];
-    let (element, first) = element(&equal_at(window, record_length as usize));
+    let (element, first) = element(equal_at(window, record_length as usize));
     let phase = (begin + first) % record_length as usize;
     Data { element, record_length, phase: phase as u32, ..Data::default() }
 }
@@ -86,6 +101,21 @@ mod tests {
             assert_eq!((data.element, data.record_length), (Element::U32, 4), "shift {shift}");
             assert_eq!(data.phase, (4 - shift as u32 % 4) % 4);
         }
+    }
+
+    #[test]
+    fn big_endian_numbers_are_found_wherever_they_begin() {
+        let doubles = floats(30_000, |value| value.to_be_bytes().to_vec());
+        let singles = floats(60_000, |value| (value as f32).to_be_bytes().to_vec());
+        for (raw, bytes) in [(doubles, 8), (singles, 4)] {
+            for shift in [0, 1, 3, 6] {
+                let data = found_big_endian(&raw[shift..]);
+                assert!(data.is_big_endian, "{bytes} bytes, shift {shift}: {data:?}");
+                assert_eq!((data.element.bytes(), data.record_length as usize), (bytes, bytes));
+                assert_eq!(data.phase as usize, (bytes - shift % bytes) % bytes);
+            }
+        }
+        assert!(!found_big_endian(&text(1, 60_000)).is_big_endian);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The reducer the client is given: the same digests and codecs that nodes use.
 
 use format::{Block, BlockKind, Fingerprint, SegmentEntry, Settings};
-use segment::{encode_in_blocks, fingerprint, is_zero, names_digest};
+use segment::{Numbers, encode_in_blocks, fingerprint, is_zero, names_digest};
 use transfer::client::{Reducer, ZEROS};
 
 pub struct SegmentReducer;
@@ -21,7 +21,7 @@ impl Reducer for SegmentReducer {
     }
 
     fn encode(&self, settings: &Settings, segments: &[(Fingerprint, &[u8])]) -> Vec<Block> {
-        encode_in_blocks(BlockKind::Data, segments.iter().copied(), None, settings.codec).collect()
+        encode_in_blocks(BlockKind::Data, segments.iter().copied(), Numbers::Unknown, settings.codec).collect()
     }
 }
 

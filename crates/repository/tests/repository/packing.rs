@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use catalog::{Names, Purpose};
-use format::{Block, EntryKind, Fingerprint, FloatType, Page, Root, Run, SegmentEntry};
+use format::{Block, CodecChoice, EntryKind, Fingerprint, FloatType, Mode, Page, Root, Run, SegmentEntry};
 use random::Random;
 use repository::{BATCH_BYTES, BatchThreads, Lease, Packed, Packer, Repository, verify};
 use store::{Answer, ClaimOwner, SegmentStore, StoredBlock};
@@ -107,6 +107,59 @@ fn no_segment_ends_within_a_rounded_value() {
     assert!(lengths.len() > 10 && are_whole(&lengths), "{lengths:?}");
     assert_eq!(lengths.iter().sum::<u32>() as usize, bytes.len());
     assert!(!are_whole(&segment_lengths(None, &bytes)));
+}
+
+/// A file of the netCDF classic format, as far as anybody looks: a header, and big-endian floats of a smooth field.
+fn netcdf(magic: &[u8], floats: u32) -> Vec<u8> {
+    let value = |at: u32| (280.0 + 20.0 * (f64::from(at) * 1e-4).sin()) as f32;
+    [magic, &[0; 96]].into_iter().flatten().copied().chain((0..floats).flat_map(|at| value(at).to_be_bytes())).collect()
+}
+
+/// Packs the files, some with a thread beside, checks that they come back, and returns the bytes of the store's containers.
+fn archived_bytes(files: &[Vec<u8>], batches: usize) -> u64 {
+    let world = World::new();
+    let process = world.process();
+    let packed = std::thread::scope(|scope| {
+        let threads = BatchThreads::start(scope, &process, ClaimOwner(99), batches, BATCH_BYTES);
+        let packer = Packer::new(&process, ClaimOwner(99)).with_codec(CodecChoice::Auto(Mode::Archival));
+        let mut packer = packer.with_threads(threads);
+        for (number, bytes) in files.iter().enumerate() {
+            packer.begin();
+            packer.store_beside(number % 2 == 0);
+            bytes.chunks(1 << 20).for_each(|piece| packer.data(piece).unwrap());
+            packer.end(number).unwrap();
+        }
+        packer.flush().unwrap();
+        packer.take_finished()
+    });
+    commit_packed(&process, packed);
+    for (number, bytes) in files.iter().enumerate() {
+        assert!(content(&process, &number.to_string()) == *bytes, "file {number}");
+    }
+    let report = verify(&process, true, &mut |_| {}).unwrap();
+    assert_eq!(report.damages, []);
+    report.stored_bytes
+}
+
+#[test]
+fn an_archive_takes_the_numbers_of_netcdf_files_for_big_endian_ones() {
+    for batches in [1, 3] {
+        // What was learned belongs to a thread, and each is to be chosen for by itself.
+        let [known, unknown] = [b"CDF\x02", b"CDF\x03"].map(|magic| {
+            let archived = || archived_bytes(&[netcdf(magic, 600_000)], batches);
+            std::thread::scope(|scope| scope.spawn(archived).join().unwrap())
+        });
+        assert!(known * 10 < unknown * 9, "{known} bytes, and {unknown} where nobody knows");
+    }
+}
+
+#[test]
+fn files_of_both_orders_come_back_from_one_archive() {
+    let text = b"one line is like the other, nearly; ".repeat(10_000);
+    let long = netcdf(b"CDF\x01", 600_000);
+    let files =
+        [text.clone(), long.clone(), text.repeat(2), netcdf(b"CDF\x05", 20), long[2..].to_vec(), Vec::new(), long];
+    [1, 3].into_iter().for_each(|batches| assert!(archived_bytes(&files, batches) > 0));
 }
 
 /// A store that answers the first question only when so many others were asked.
