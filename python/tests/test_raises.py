@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from thalweg.diffusion import Diffusion, RecordedCommand, RunLost
+import thalweg
+from thalweg.diffusion import Command, Diffusion, File, Output, RecordedCommand, RunLost
 from thalweg.diffusion.failure import Failure, TaskTimeout
 from thalweg.disk_cache.private_folder import make_private
 from thalweg.error_code import coded, misuse
@@ -86,11 +87,26 @@ def test_what_the_package_checks_itself_has_a_code(tmp_path):
         (lambda: Diffusion(cache="1.2.3 GB"), "TW-112"),
         (lambda: Diffusion(workers=1, page=70000), "TW-112"),
         (lambda: RecordedCommand("true", tolerance=5.0), "TW-112"),
+        (lambda: RecordedCommand("sort", 1.5), "TW-112"),
+        (lambda: Command("sort", 1)(), "TW-112"),
+        (lambda: Diffusion(workers="two"), "TW-112"),
+        (lambda: Diffusion(run_folder="/proc/nothing/there"), "TW-859"),
+        (lambda: Diffusion(run_folder="/etc/passwd"), "TW-859"),
+        (lambda: File(5), "TW-112"),
+        (lambda: Output(5), "TW-112"),
+        (lambda: thalweg.record([1, 2], "out", store=tmp_path), "TW-112"),
+        (lambda: thalweg.record(["true"], None, store=tmp_path), "TW-112"),
+        (lambda: thalweg.record(["true"], "out", store=tmp_path, environment={"A": 5}), "TW-112"),
+        (lambda: thalweg.record(["true"], "out", store=tmp_path, tolerance={"out": "relative"}), "TW-112"),
+        (lambda: thalweg.record(["true"], "out", store=tmp_path, kept_program_bytes=-1), "TW-112"),
+        (lambda: thalweg.drop(5, store=tmp_path), "TW-112"),
+        (lambda: thalweg.recompute("out", store=tmp_path, jobs=-1), "TW-112"),
+        (lambda: thalweg.recipes(5), "TW-102"),
         (lambda: rounded([1, 2], "absolute:1"), "TW-807"),
         (lambda: check_chunk_bound("range:1e-3"), "TW-807"),
         (lambda: make_private("/proc/nothing/there"), "TW-306"),
     ]:
-        with pytest.raises((ValueError, TypeError, OSError)) as caught:
+        with pytest.raises((ValueError, TypeError, IndexError, OSError)) as caught:
             call()
         assert caught.value.code == code and f"[{code}]" in str(caught.value), repr(caught.value)
 

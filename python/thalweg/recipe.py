@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import numbers
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Tuple, Union
@@ -150,7 +151,7 @@ def record(
         "timeout_s": timeout_s,
         "scratch": None if scratch is None else os.path.abspath(scratch),
     }
-    words = [os.fsencode(word) for word in command]
+    words = [_word(word) for word in command]
     with using(fs.location) as opened:
         recipe, seconds, made = _thalweg.record(
             opened, words, _in_store(fs, output_places), _in_store(fs, _places(inputs)), options
@@ -168,6 +169,13 @@ def record_options(
     kept_program_bytes: int = KEPT_PROGRAM_BYTES,
 ) -> dict[str, Any]:
     """Returns what `record` says of a command, but for its limits, as the extension module takes it."""
+    for name, value in (environment or {}).items():
+        if not isinstance(name, str) or not isinstance(value, (str, type(None))):
+            raise misuse(
+                TypeError, f"environment: {name!r} is {value!r}; variables are text, or None for the value they have"
+            )
+    if not isinstance(kept_program_bytes, int) or kept_program_bytes < 0:
+        raise misuse(ValueError, f"kept_program_bytes is a number of bytes, not {kept_program_bytes!r}")
     return {
         "inputs_not_kept": list(inputs_not_kept),
         "directory": os.path.abspath(directory or os.curdir),
@@ -255,6 +263,8 @@ def recompute(
     >>> thalweg.recompute("run1/sorted.txt", store="/scratch/st")
     [Restored(path='run1/sorted.txt', bytes=6, is_exact=True)]
     """
+    if not isinstance(jobs, int) or jobs < 1:
+        raise misuse(ValueError, f"jobs is how many commands run at once, not {jobs!r}")
     fs, encoded = _files(paths, store, storage_options)
     options = {
         "directory": os.path.abspath(directory or os.curdir),
@@ -295,9 +305,17 @@ def _decoded(words: list[bytes]) -> list[str]:
 def _places(written: Places) -> list[tuple[str | None, str]]:
     """Returns the names in the command's directory, where they differ, and the paths."""
     if isinstance(written, Mapping):
-        return list(written.items())
+        return [(name, _path(path)) for name, path in written.items()]
     paths = [written] if isinstance(written, (str, os.PathLike)) else written
-    return [(None, os.fspath(path)) for path in paths]
+    if not isinstance(paths, Iterable) or isinstance(paths, bytes):
+        raise misuse(TypeError, f"{written!r}: files are named by a path, by several, or by a mapping to paths")
+    return [(None, _path(path)) for path in paths]
+
+
+def _path(written: object) -> str:
+    if not isinstance(written, (str, os.PathLike)):
+        raise misuse(TypeError, f"{written!r}: a file is named by a URL or a path")
+    return os.fspath(written)
 
 
 def _in_store(fs: ThalwegFileSystem, places: list[tuple[str | None, str]]) -> list[tuple[bytes, bytes]]:
@@ -312,12 +330,24 @@ def _tolerances(tolerance: Tolerance) -> list[tuple[bytes | None, float, str]]:
     if tolerance is None:
         return []
     if isinstance(tolerance, Mapping):
-        return [(os.fsencode(output), *bound) for output, bound in tolerance.items()]
-    if not isinstance(tolerance, tuple):
-        raise misuse(
-            TypeError, f"{tolerance!r}: a tolerance is a share and a type, as in (1e-6, 'f64'), or such of each output"
-        )
-    return [(None, *tolerance)]
+        return [(_word(output), *_bound(bound)) for output, bound in tolerance.items()]
+    return [(None, *_bound(tolerance))]
+
+
+def _bound(written: object) -> tuple[float, str]:
+    if isinstance(written, (tuple, list)) and len(written) == 2:
+        share, element = written
+        if isinstance(share, numbers.Real) and isinstance(element, str):
+            return float(share), element
+    raise misuse(
+        TypeError, f"{written!r}: a tolerance is a share and a type, as in (1e-6, 'f64'), or such of each output"
+    )
+
+
+def _word(word: Word) -> bytes:
+    if not isinstance(word, (str, bytes, os.PathLike)):
+        raise misuse(TypeError, f"{word!r}: words of a command are text or paths")
+    return os.fsencode(word)
 
 
 def _files(

@@ -42,6 +42,8 @@ def join(store: str, path: str) -> str:
 
 def address(store: str | os.PathLike[str] | None) -> str:
     """A store as it was written, made independent of this process's folder; without one, `$THALWEG_STORE`."""
+    if not isinstance(store, (str, os.PathLike, type(None))):
+        raise coded(TypeError(f"{store!r}: a store is named by a directory or a URL"), "TW-102")
     written = os.fspath(store) if store else os.environ.get("THALWEG_STORE", "")
     if not written:
         raise coded(

@@ -155,6 +155,8 @@ class LocalPath(str):
 
 def absolute(url: str | os.PathLike[str]) -> str:
     """A URL as it is, a path from the root: the worker has another working directory."""
+    if not isinstance(url, (str, os.PathLike)) and not getattr(url, "protocol", ""):
+        raise misuse(TypeError, f"{url!r}: a file is named by a URL or a path")
     # Of a path of universal_pathlib's only its text has the protocol.
     written = str(url) if getattr(url, "protocol", "") else os.fspath(url)
     if not written:

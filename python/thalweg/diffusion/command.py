@@ -6,7 +6,7 @@ import re
 import subprocess
 from typing import Any
 
-from thalweg.error_code import Coded
+from thalweg.error_code import Coded, misuse
 
 _PLACE = re.compile(r"\{(\d+)\}")
 # Of what a command that failed wrote, so much is in the message.
@@ -41,6 +41,9 @@ class Command:
     """
 
     def __init__(self, *words: str | int) -> None:
+        for word in words:
+            if not isinstance(word, (str, int)):
+                raise misuse(TypeError, f"{word!r}: a command's words are text, and numbers of the task's arguments")
         self.words = words
         self.label = " ".join(str(word) for word in words)
 
@@ -54,8 +57,13 @@ class Command:
 
     def _filled(self, word: str | int, arguments: tuple[Any, ...]) -> str:
         if isinstance(word, int):
-            return str(arguments[word])
-        return _PLACE.sub(lambda place: str(arguments[int(place[1])]), word)
+            return self._argument(word, arguments)
+        return _PLACE.sub(lambda place: self._argument(int(place[1]), arguments), word)
+
+    def _argument(self, number: int, arguments: tuple[Any, ...]) -> str:
+        if not 0 <= number < len(arguments):
+            raise misuse(IndexError, f"{self.label}: there is no argument {number}; the task has {len(arguments)}")
+        return str(arguments[number])
 
     def __reduce__(self) -> Any:
         return Command, self.words

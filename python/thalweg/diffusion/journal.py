@@ -10,6 +10,7 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -20,6 +21,7 @@ from collections.abc import Iterable, Iterator
 
 from thalweg.diffusion.evidence import Evidence
 from thalweg.error_code import Coded, coded
+from thalweg.store_error import store_error
 
 _MAGIC = b"thalweg-run-2\n"
 _HEAD = struct.Struct("<II")
@@ -43,9 +45,13 @@ class Journal:
     """Held by one process at a time."""
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        os.makedirs(folder, exist_ok=True)
         self.path = os.path.join(folder, "journal")
-        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        try:
+            os.makedirs(folder, exist_ok=True)
+            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        except OSError as error:
+            why = f"cannot be a run's folder: {error.strerror}"
+            raise store_error(error.errno or errno.EIO, os.fspath(folder), why, "TW-859") from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

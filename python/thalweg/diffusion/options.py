@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 import secrets
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,6 +43,7 @@ class Options:
 
 def at_least(name: str, value: int | None, least: int) -> int | None:
     """The value of a parameter that counts something; `ValueError` for too few."""
+    _check_number(name, value)
     if value is not None and value < least:
         raise misuse(ValueError, f"{name} must be {least} or more, not {value}")
     return value
@@ -49,6 +51,12 @@ def at_least(name: str, value: int | None, least: int) -> int | None:
 
 def positive(name: str, value: float | None) -> float | None:
     """The value of a parameter that is a time or a rate; `ValueError` for none, less, and what is no number."""
+    _check_number(name, value)
     if value is not None and not 0 < value < math.inf:
         raise misuse(ValueError, f"{name} must be more than 0, not {value}; leave it out for no limit")
     return value
+
+
+def _check_number(name: str, value: object) -> None:
+    if value is not None and not isinstance(value, numbers.Real):
+        raise misuse(TypeError, f"{name} is a number, not {value!r}")
