@@ -44,9 +44,10 @@ const MAX_CLASSES: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Chosen {
     pub candidate: usize,
-    /// Expected base-2 logarithm of stored / raw bytes.
-    log_share: f32,
-    likeness: Likeness,
+    /// Base-2 logarithm of stored / raw bytes as the model predicts it, uncorrected.
+    predicted: f32,
+    /// Number of its class.
+    class: u64,
 }
 
 /// What is seen of a block at the first look, which costs little.
@@ -92,6 +93,7 @@ pub struct Choices {
     classes: Vec<Class>,
     recent: Vec<Recent>,
     credit: Credit,
+    /// That were looked at closely.
     blocks: u64,
 }
 
@@ -128,8 +130,8 @@ impl Choices {
             credit.earn(goal.mode, best.encode_ns, trials.raw_bytes(), blocks, is_new);
         }
         let candidate = settle(class, predictions, goal, (trials, &mut credit));
-        let log_share = predictions[candidate].map_or(0.0, |prediction| class.log_share(candidate, &prediction));
-        let chosen = Chosen { candidate, log_share, likeness };
+        let predicted = predictions[candidate].map_or(0.0, |prediction| prediction.log_share);
+        let chosen = Chosen { candidate, predicted, class: class.number };
         // An archive looks at each block.
         let is_known = class.blocks >= KNOWN_AFTER_BLOCKS && goal.mode != Mode::Archival;
         self.credit = credit;
@@ -147,15 +149,17 @@ impl Choices {
 
     /// Learns what a choice gave: stored / raw bytes of the whole block.
     pub fn learn(&mut self, chosen: &Chosen, share: f32) {
-        let error = share.max(1e-6).log2() - chosen.log_share;
+        let Some(class) = self.classes.iter_mut().find(|class| class.number == chosen.class) else { return };
+        // From what is expected by now, not from what was when it was chosen: else each block that recalls the choice would
+        // learn again what the first one did.
+        let error = share.max(1e-6).log2() - class.log_share(chosen.candidate, chosen.predicted);
+        class.learn(chosen.candidate, error);
         if error.abs() > UNEXPECTED {
             self.recent.retain(|recent| recent.chosen != *chosen);
         }
-        let Some(class) = self.classes.iter_mut().find(|class| class.likeness == chosen.likeness) else { return };
-        class.learn(chosen.candidate, error);
     }
 
-    /// Returns the class of such blocks; blocks of a class bear its likeness from here on.
+    /// Returns the class of such blocks, whose likeness follows them.
     fn class(&mut self, likeness: Likeness, met: u64) -> &mut Class {
         if let Some(found) = self.classes.iter().position(|class| class.likeness.is_like(&likeness)) {
             let class = &mut self.classes[found];
@@ -163,8 +167,9 @@ impl Choices {
             return class;
         }
         if self.classes.len() == MAX_CLASSES {
-            let oldest = (0..MAX_CLASSES).min_by_key(|number| self.classes[*number].last_met);
-            self.classes.swap_remove(oldest.expect("there are classes"));
+            let oldest = (0..MAX_CLASSES).min_by_key(|at| self.classes[*at].last_met).expect("there are classes");
+            let forgotten = self.classes.swap_remove(oldest).number;
+            self.recent.retain(|recent| recent.chosen.class != forgotten);
         }
         self.classes.push(Class::new(likeness, met));
         self.classes.last_mut().expect("one was pushed")
@@ -285,6 +290,33 @@ mod tests {
         }
         let spent = tried as f32 * 0.125 / blocks as f32;
         assert!(tried > 2 && spent <= crate::compression::credit::EARNED * 1.1, "{tried} trials");
+    }
+
+    #[test]
+    fn what_all_blocks_are_wrong_by_is_learned_once_however_often_a_choice_is_recalled() {
+        let mut choices = Choices::default();
+        let predictions = predicted((-0.5, 0.01), (-1.0, 0.01));
+        for block in 0..200 {
+            let chosen = choices
+                .recall(&GLANCE)
+                .unwrap_or_else(|| choose(&mut choices, &predictions, &mut Block(&|_| panic!("tried"), Vec::new())));
+            assert_eq!(chosen.candidate, SHUFFLED, "block {block}");
+            choices.learn(&chosen, 0.65);
+        }
+    }
+
+    #[test]
+    fn an_earlier_choice_of_a_class_still_learns_when_the_likeness_has_followed_later_blocks() {
+        let mut choices = Choices::default();
+        let predictions = predicted((-1.0, 0.01), (-1.5, 0.01));
+        let mut none = Block(&|_| panic!("tried"), Vec::new());
+        let earlier = (0..3).map(|_| choose(&mut choices, &predictions, &mut none)).last().unwrap();
+        let moved = Likeness { near: [4.5, 1.0, 2.0, 3.0], ..LIKENESS };
+        let other = Glance { log_collisions: 2.0, ..GLANCE };
+        choices.choose((other, moved), &predictions, &GOAL, &mut none);
+        assert_eq!(choices.recall(&GLANCE), Some(earlier));
+        choices.learn(&earlier, 0.9);
+        assert_eq!(choices.recall(&GLANCE), None);
     }
 
     /// Returns how many candidates are tried on a new kind of block whose best is cheap and whose dear one is unsure.

@@ -45,6 +45,8 @@ const MIN_DEVIATION: f32 = 0.1;
 
 #[derive(Clone, Debug)]
 pub(super) struct Class {
+    /// Names it for good: the likeness follows its blocks.
+    pub number: u64,
     pub likeness: Likeness,
     /// By candidate, where one was tried or chosen: base-2 logarithm of what it gave / what was predicted.
     tried: [Option<f32>; CANDIDATES.len()],
@@ -73,6 +75,7 @@ impl Family {
 impl Class {
     pub fn new(likeness: Likeness, met: u64) -> Self {
         Class {
+            number: met,
             likeness,
             tried: [None; CANDIDATES.len()],
             tried_now: [false; CANDIDATES.len()],
@@ -83,10 +86,10 @@ impl Class {
         }
     }
 
-    /// Returns what the candidate's share is expected to be (base-2 logarithm).
-    pub fn log_share(&self, candidate: usize, prediction: &Prediction) -> f32 {
+    /// Returns what the candidate's share is expected to be, of which this is predicted (base-2 logarithms).
+    pub fn log_share(&self, candidate: usize, predicted: f32) -> f32 {
         let (correction, _) = self.correction(candidate, &self.families());
-        (prediction.log_share + correction).min(0.0)
+        (predicted + correction).min(0.0)
     }
 
     pub fn weigh(&self, predictions: &Predictions, goal: &Goal) -> Weighed {
