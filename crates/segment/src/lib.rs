@@ -1,4 +1,4 @@
-//! Bytes to segments to fingerprints to encoded blocks, and back. Pure: no I/O.
+//! Bytes to segments to fingerprints to encoded blocks, and back. No I/O; a clock is read once, by `machine`.
 //!
 //! Reading order is the path of a byte: [`Cutter`] finds where segments end, [`fingerprint`] identifies them, and
 //! [`BlockBuilder`] compresses neighbours together, `filter` before `codec`; [`decode`] and [`decode_verified`] reverse it.
@@ -17,6 +17,7 @@ mod error;
 mod features;
 mod filter;
 mod fingerprint;
+mod machine;
 mod model;
 mod probe;
 #[cfg(test)]

@@ -17,7 +17,7 @@ pub struct Prediction {
     /// Base-2 logarithm of stored / raw bytes, and its standard deviation.
     pub log_share: f32,
     pub deviation: f32,
-    /// By one core, a raw byte.
+    /// By one core of the machine where the model's times were taken, a raw byte.
     pub encode_ns: f32,
     pub decode_ns: f32,
 }
@@ -102,6 +102,8 @@ pub struct Choices {
 pub struct Goal {
     pub mode: Mode,
     pub conditions: Conditions,
+    /// How many times as long this machine encodes and decodes as the one where the model's times were taken.
+    pub slowness: f32,
 }
 
 impl Choices {
@@ -210,7 +212,8 @@ mod tests {
         is_rounded: false,
         log_collisions: 1.0,
     };
-    const GOAL: Goal = Goal { mode: Mode::Balanced, conditions: Conditions { bytes_per_second: 500e6, cores: 1.0 } };
+    const GOAL: Goal =
+        Goal { mode: Mode::Balanced, conditions: Conditions { bytes_per_second: 500e6, cores: 1.0 }, slowness: 1.0 };
     const PLAIN: usize = 3;
     const SHUFFLED: usize = 6;
 
@@ -317,6 +320,18 @@ mod tests {
         assert_eq!(choices.recall(&GLANCE), Some(earlier));
         choices.learn(&earlier, 0.9);
         assert_eq!(choices.recall(&GLANCE), None);
+    }
+
+    #[test]
+    fn what_another_block_was_wrong_by_is_tried_before_it_decides_against_compression() {
+        let mut choices = Choices::default();
+        let mut predictions = predicted((-1.0, 0.01), (-1.2, 0.01));
+        predictions[PLAIN] = None;
+        let chosen = choose(&mut choices, &predictions, &mut Block(&|_| panic!("tried"), Vec::new()));
+        choices.learn(&chosen, 1.0);
+        let mut block = Block(&|_| 0.5, Vec::new());
+        assert_eq!(choose(&mut choices, &predictions, &mut block).candidate, SHUFFLED);
+        assert_eq!(block.1, [SHUFFLED]);
     }
 
     /// Returns how many candidates are tried on a new kind of block whose best is cheap and whose dear one is unsure.

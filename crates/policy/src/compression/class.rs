@@ -36,6 +36,10 @@ const LEFT_OF_FAMILY: f32 = 0.4;
 const LEFT_OF_OTHERS: f32 = 0.9;
 /// The same of a candidate that was tried on another block of the class.
 const LEFT_OF_EARLIER: f32 = 0.25;
+/// What other blocks said is uncertain by so much of the correction itself, since blocks that are alike differ more where a model is
+/// far off (share, and base-2 logarithm at most).
+const UNSURE_OF_CORRECTION: f32 = 0.3;
+const MAX_UNSURE: f32 = 0.25;
 
 /// Deviations within which a candidate may turn out better: an archive has the time for the less likely ones too.
 const DOUBT: f32 = 1.0;
@@ -99,13 +103,13 @@ impl Class {
             let prediction = predictions[candidate].as_ref()?;
             let (correction, left) = self.correction(candidate, &families);
             let left = if self.is_to_be_tried_again(candidate, goal.mode) { left.max(LEFT_OF_EARLIER) } else { left };
+            let unsure = if self.tried_now[candidate] { 0.0 } else { unsure(correction) };
+            let deviation = (left * prediction.deviation.max(MIN_DEVIATION)).max(unsure);
             let cost = |deviations: f32| {
-                let deviation = left * prediction.deviation.max(MIN_DEVIATION);
                 let log_share = prediction.log_share + correction + deviations * deviation;
-                let Prediction { encode_ns, decode_ns, .. } = *prediction;
-                goal.mode.cost(&Outcome { share: log_share.min(0.0).exp2(), encode_ns, decode_ns }, &goal.conditions)
+                goal.mode.cost(&expected_outcome(prediction, log_share, goal), &goal.conditions)
             };
-            let is_open = left * prediction.deviation > 0.0;
+            let is_open = (left * prediction.deviation).max(unsure) > 0.0;
             Some(Weight { is_open, at_best: cost(-doubt), expected: cost(0.0), at_worst: cost(doubt) })
         }))
     }
@@ -158,12 +162,79 @@ impl Class {
 
     /// Learns what a trial on the block at hand gave: stored / raw bytes.
     pub fn tried(&mut self, candidate: usize, prediction: &Prediction, share: f32) {
-        self.tried[candidate] = Some(share.max(1e-6).log2() - prediction.log_share - self.bias);
+        let error = share.max(1e-6).log2() - prediction.log_share - self.bias;
+        if let Some(before) = self.tried[candidate] {
+            self.move_others(candidate, error - before);
+        }
+        self.tried[candidate] = Some(error);
         self.tried_now[candidate] = true;
+    }
+
+    /// What was tried on other blocks alone is on this one as much further off as a candidate that was tried on both says.
+    fn move_others(&mut self, candidate: usize, moved: f32) {
+        for (other, tried) in self.tried.iter_mut().enumerate() {
+            let said = if family(other) == family(candidate) { SAID_OF_FAMILY } else { SAID_OF_OTHERS };
+            if let Some(error) = tried
+                && other != candidate
+                && !self.tried_now[other]
+            {
+                *error += said * moved;
+            }
+        }
+    }
+}
+
+fn unsure(correction: f32) -> f32 {
+    (UNSURE_OF_CORRECTION * correction.abs()).min(MAX_UNSURE)
+}
+
+/// Returns what a candidate gives on this machine if that is its share (base-2 logarithm).
+fn expected_outcome(prediction: &Prediction, log_share: f32, goal: &Goal) -> Outcome {
+    Outcome {
+        share: log_share.min(0.0).exp2(),
+        encode_ns: prediction.encode_ns * goal.slowness,
+        decode_ns: prediction.decode_ns * goal.slowness,
     }
 }
 
 /// Returns which candidates are wrong together: those that take bytes as they are, and those that filter them; storing as it is belongs to none.
 fn family(candidate: usize) -> Option<usize> {
     (candidate > 0).then(|| CANDIDATES[candidate].filters()[0].is_some() as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Conditions;
+    use super::*;
+
+    const LIKENESS: Likeness = Likeness { same: [0; 4], near: [0.0; 4] };
+    const ZSTD_1: usize = 3;
+    const ZSTD_3: usize = 4;
+
+    fn predicted(log_share: f32) -> Prediction {
+        Prediction { log_share, deviation: 0.2, encode_ns: 2.0, decode_ns: 1.0 }
+    }
+
+    #[test]
+    fn a_trial_on_the_block_at_hand_says_how_far_earlier_ones_have_moved() {
+        let mut class = Class::new(LIKENESS, 1);
+        class.tried(ZSTD_1, &predicted(-1.0), 0.25);
+        class.tried(ZSTD_3, &predicted(-1.1), 0.25);
+        assert_eq!(class.log_share(ZSTD_3, -1.1), -2.0);
+        class.begin_block();
+        class.tried(ZSTD_1, &predicted(-1.0), 0.5);
+        assert_eq!(class.log_share(ZSTD_3, -1.1), -2.0 + SAID_OF_FAMILY);
+    }
+
+    #[test]
+    fn a_fast_machine_compresses_where_a_slow_one_does_not() {
+        let conditions = Conditions { bytes_per_second: 500e6, cores: 1.0 };
+        let mut predictions = [None; CANDIDATES.len()];
+        predictions[0] = Some(Prediction { log_share: 0.0, deviation: 0.0, encode_ns: 0.1, decode_ns: 0.1 });
+        predictions[ZSTD_1] = Some(predicted(-1.0));
+        for (slowness, best) in [(1.0, 0), (0.25, ZSTD_1)] {
+            let goal = Goal { mode: Mode::Performance, conditions, slowness };
+            assert_eq!(Class::new(LIKENESS, 1).weigh(&predictions, &goal).best(), best);
+        }
+    }
 }

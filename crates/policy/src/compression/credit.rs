@@ -13,10 +13,10 @@ const MAX_CREDIT_NS: f32 = 0.25e9;
 
 /// What an archive may spend on one block, for each byte (ns): its encoding is to keep to its least speed.
 const MAX_SPENT_ON_ARCHIVES: f32 = 500.0;
-/// What other modes may spend on one block, in times of encoding it: those whose cost is time would lose more than trials
-/// save, most of all on blocks that are new.
+/// What other modes may spend on one block, in times of encoding it, where that takes this long at least (ns a byte): what is stored as
+/// it is would never be tried again else.
 const MAX_SPENT_BLOCKS: f32 = 2.0;
-const MAX_SPENT_IN_HASTE: f32 = 0.4;
+const MIN_ENCODE_NS: f32 = 1.0;
 
 const MODES: usize = 4;
 
@@ -39,8 +39,9 @@ impl Credit {
         self.left_ns = raw_bytes as f32
             * match mode {
                 Mode::Archival => MAX_SPENT_ON_ARCHIVES,
-                Mode::Performance | Mode::Energy if is_new => MAX_SPENT_IN_HASTE * encode_ns,
-                _ => MAX_SPENT_BLOCKS * encode_ns,
+                // Trials on what may not come again take more time than they save.
+                Mode::Performance | Mode::Energy if is_new => 0.0,
+                _ => MAX_SPENT_BLOCKS * encode_ns.max(MIN_ENCODE_NS),
             };
     }
 

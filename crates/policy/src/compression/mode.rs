@@ -57,6 +57,11 @@ const WATTS_PER_CORE: f32 = 10.0;
 const NANOJOULES_PER_STORED_BYTE: f32 = 200.0;
 
 impl Mode {
+    /// Whether what is best depends on how fast the machine is; else the same bytes are encoded the same everywhere.
+    pub fn follows_machine(self) -> bool {
+        matches!(self, Mode::Performance | Mode::Energy)
+    }
+
     /// Returns what is to be least, for each raw byte.
     pub fn cost(self, outcome: &Outcome, conditions: &Conditions) -> f32 {
         let Outcome { share, encode_ns, decode_ns } = *outcome;

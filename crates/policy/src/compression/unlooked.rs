@@ -15,7 +15,7 @@ const EVEN_COLLISIONS: f32 = 1.04;
 /// (bytes).
 const MIN_MODELLED_BYTES: usize = 16 << 10;
 
-/// What a look takes (ns), and how many times that it must promise.
+/// What a look takes (ns, as the model's times are), and how many times that it must promise.
 const LOOK_NS: f32 = 40_000.0;
 const WORTH_A_LOOK: f32 = 2.0;
 
@@ -35,7 +35,7 @@ pub fn is_incompressible(probe: Probe) -> bool {
 
 /// Returns whether any block may be worth compressing; where not even one of zeros is, blocks need no probe.
 pub fn can_pay(goal: &Goal, raw_bytes: usize) -> bool {
-    goal.mode != Mode::Performance || promise_ns(goal, 256.0) * raw_bytes as f32 > WORTH_A_LOOK * LOOK_NS
+    goal.mode != Mode::Performance || is_worth_a_look(goal, 256.0, raw_bytes)
 }
 
 /// Returns how a block is encoded that needs no look, and `None` for one that deserves it.
@@ -45,9 +45,13 @@ pub fn without_a_look(goal: &Goal, probe: Probe, raw_bytes: usize, data: &Data) 
         _ if probe.zeros => Some(Compression::ZeroRun.into()),
         _ if raw_bytes < MIN_MODELLED_BYTES => of_short_block(goal, data),
         _ if goal.mode != Mode::Performance => None,
-        _ if promise_ns(goal, probe.byte_collisions) * raw_bytes as f32 > WORTH_A_LOOK * LOOK_NS => None,
+        _ if is_worth_a_look(goal, probe.byte_collisions, raw_bytes) => None,
         _ => Some(never().into()),
     }
+}
+
+fn is_worth_a_look(goal: &Goal, byte_collisions: f32, raw_bytes: usize) -> bool {
+    promise_ns(goal, byte_collisions) * raw_bytes as f32 > WORTH_A_LOOK * LOOK_NS * goal.slowness
 }
 
 /// Returns the time that is saved at best, for each raw byte, in mode `performance`: of what an even code of half the bits that single bytes
@@ -55,7 +59,7 @@ pub fn without_a_look(goal: &Goal, probe: Probe, raw_bytes: usize, data: &Data) 
 fn promise_ns(goal: &Goal, byte_collisions: f32) -> f32 {
     let fastest_ns = if byte_collisions < MOSTLY_ONE_VALUE { FASTEST_NS } else { EMPTIEST_NS };
     let share = (8.0 - byte_collisions.max(1.0).log2()) / 16.0;
-    (1.0 - share) * transfer_ns(goal) - fastest_ns / goal.conditions.cores
+    (1.0 - share) * transfer_ns(goal) - fastest_ns * goal.slowness / goal.conditions.cores
 }
 
 fn transfer_ns(goal: &Goal) -> f32 {
@@ -64,7 +68,7 @@ fn transfer_ns(goal: &Goal) -> f32 {
 
 fn of_short_block(goal: &Goal, data: &Data) -> Option<Encoding> {
     let saved_ns = (1.0 - SHORT_SHARE) * transfer_ns(goal);
-    if goal.mode == Mode::Performance && saved_ns < SHORT_NS / goal.conditions.cores {
+    if goal.mode == Mode::Performance && saved_ns < SHORT_NS * goal.slowness / goal.conditions.cores {
         return Some(never().into());
     }
     let level = if goal.mode == Mode::Archival { 19 } else { 1 };
@@ -86,7 +90,7 @@ mod tests {
     const BLOCK_BYTES: usize = 256 << 10;
 
     fn goal(mode: Mode, bytes_per_second: f32) -> Goal {
-        Goal { mode, conditions: Conditions { bytes_per_second, cores: 1.0 } }
+        Goal { mode, conditions: Conditions { bytes_per_second, cores: 1.0 }, slowness: 1.0 }
     }
 
     #[test]
@@ -126,5 +130,6 @@ mod tests {
         assert!(can_pay(&goal(Mode::Performance, 1e9), BLOCK_BYTES));
         assert!(!can_pay(&goal(Mode::Performance, 4e9), BLOCK_BYTES));
         assert!(can_pay(&goal(Mode::Energy, 4e9), BLOCK_BYTES));
+        assert!(can_pay(&Goal { slowness: 0.25, ..goal(Mode::Performance, 4e9) }, BLOCK_BYTES));
     }
 }
