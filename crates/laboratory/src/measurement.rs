@@ -47,6 +47,8 @@ impl Measurement {
 
 /// Encodes and decodes a block with every candidate. Panics when what comes back is not what was encoded.
 pub fn measure(raw: &[u8]) -> Measurement {
+    // Of a core that is as busy as while the times below are taken: `train` divides them by it.
+    segment::slowness();
     let data = found_data(raw);
     let measured = std::array::from_fn(|number| {
         let encoding = CANDIDATES[number].encoding(&data)?;

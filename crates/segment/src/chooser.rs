@@ -8,7 +8,7 @@ use policy::Encoding;
 use policy::compression::{CANDIDATES, Choices, Chosen, Data, Glance, Goal, Likeness, Mode, Probe, Trials};
 
 use crate::features::{self, FEATURES, Looked};
-use crate::{codec, conditions, filter, machine, model, probe, shape};
+use crate::{codec, conditions, core_speed, filter, model, probe, shape};
 
 /// Bytes of a block that are encoded for a trial, in two pieces.
 const TRIAL_BYTES: usize = 32 << 10;
@@ -27,7 +27,7 @@ pub(crate) struct Choice {
 pub(crate) fn choose(mode: Mode, raw: &[u8], described: Data) -> Choice {
     let known = described.is_known.then_some(described);
     let unlooked = |encoding| Choice { encoding, expected: None };
-    let slowness = if mode.follows_machine() { machine::slowness() } else { 1.0 };
+    let slowness = if mode.follows_machine() { core_speed::slowness() } else { 1.0 };
     let goal = Goal { mode, conditions: conditions::now(), slowness };
     if !policy::compression::can_pay(&goal, raw.len()) {
         return unlooked(policy::compression::never().into());

@@ -1,4 +1,4 @@
-//! Bytes to segments to fingerprints to encoded blocks, and back. No I/O; a clock is read once, by `machine`.
+//! Bytes to segments to fingerprints to encoded blocks, and back. No I/O; `core_speed` reads a clock, once a process.
 //!
 //! Reading order is the path of a byte: [`Cutter`] finds where segments end, [`fingerprint`] identifies them, and
 //! [`BlockBuilder`] compresses neighbours together, `filter` before `codec`; [`decode`] and [`decode_verified`] reverse it.
@@ -11,13 +11,13 @@ mod chooser;
 mod chunk;
 mod codec;
 mod conditions;
+mod core_speed;
 mod cut;
 mod encoding;
 mod error;
 mod features;
 mod filter;
 mod fingerprint;
-mod machine;
 mod model;
 mod probe;
 #[cfg(test)]
@@ -31,6 +31,7 @@ pub use builder::{BLOCK_BYTES, BlockBuilder, Numbers, encode_in_blocks};
 pub use chunk::{ChunkType, decode_chunk, encode_chunk, encode_chunk_of_rounded, encode_rounded_chunk};
 pub use codec::MAX_BLOCK_BYTES;
 pub use conditions::set_conditions;
+pub use core_speed::slowness;
 pub use cut::{ContentCutter, Cutter, FixedCutter, SeveralCutter};
 pub use encoding::described as header_encoding;
 pub use error::{Error, Result};

@@ -6,10 +6,10 @@ use format::{CandidateEncoding, Model, ModelNode, ModelTree};
 use policy::compression::{CANDIDATES, Candidate, Outcome, Prediction, Predictions};
 use policy::forest::{Estimate, Forest, Node, TreeParts};
 
+use crate::core_speed;
 use crate::encoding::{codec_and_level, element_id, filter_ids};
 use crate::error::{Result, corrupt};
 use crate::features::{FEATURES, FEATURES_VERSION};
-use crate::machine;
 
 /// Of each candidate: stored / raw bytes, and nanoseconds to encode and to decode a byte.
 pub const OUTPUTS_PER_CANDIDATE: usize = 3;
@@ -77,7 +77,7 @@ fn prediction(candidate: usize, estimates: &[Estimate]) -> Prediction {
 /// weighs more when trees are fitted; times are those of the reference machine, wherever a model is trained.
 pub fn logarithms(outcome: &Outcome) -> [f32; OUTPUTS_PER_CANDIDATE] {
     let Outcome { share, encode_ns, decode_ns } = *outcome;
-    let log_ns = |ns: f32| (ns / machine::slowness()).max(MIN_NS).log2();
+    let log_ns = |ns: f32| (ns / core_speed::slowness()).max(MIN_NS).log2();
     [share.max(MIN_SHARE).log2() * SHARE_WEIGHT, log_ns(encode_ns), log_ns(decode_ns)]
 }
 

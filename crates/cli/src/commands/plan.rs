@@ -227,5 +227,7 @@ fn with_core_speed(system: &SystemFile) -> Machine {
 fn conditions(machine: &Machine) -> Conditions {
     let storage_mb_per_s = machine.storage_mb_per_s_of(machine.nodes) / machine.nodes;
     let cores = if machine.idle_cores > 0.0 { machine.idle_cores } else { machine.cores };
-    Conditions { bytes_per_second: (storage_mb_per_s.min(machine.link_mb_per_s) * 1e6) as f32, cores: cores as f32 }
+    // Encoding is timed here, by cores of another speed.
+    let cores = (cores * machine.core_speed) as f32;
+    Conditions { bytes_per_second: (storage_mb_per_s.min(machine.link_mb_per_s) * 1e6) as f32, cores }
 }

@@ -84,6 +84,8 @@ struct Recent {
 const MAX_RECENT: usize = 8;
 /// A known class is looked at closely once in so many blocks.
 const CLOSE_LOOK_EVERY: u32 = 16;
+/// Stored of no block is less (share).
+pub(super) const MIN_SHARE: f32 = 1e-6;
 /// What is so far from what was expected is no longer like it (base-2 logarithm).
 const UNEXPECTED: f32 = 0.25;
 
@@ -152,11 +154,10 @@ impl Choices {
     /// Learns what a choice gave: stored / raw bytes of the whole block.
     pub fn learn(&mut self, chosen: &Chosen, share: f32) {
         let Some(class) = self.classes.iter_mut().find(|class| class.number == chosen.class) else { return };
-        // From what is expected by now, not from what was when it was chosen: else each block that recalls the choice would
-        // learn again what the first one did.
-        let error = share.max(1e-6).log2() - class.log_share(chosen.candidate, chosen.predicted);
-        class.learn(chosen.candidate, error);
-        if error.abs() > UNEXPECTED {
+        let log_share = share.max(MIN_SHARE).log2();
+        let expected = class.log_share(chosen.candidate, chosen.predicted);
+        class.learn(chosen.candidate, log_share - chosen.predicted);
+        if (log_share - expected).abs() > UNEXPECTED {
             self.recent.retain(|recent| recent.chosen != *chosen);
         }
     }
@@ -302,9 +303,9 @@ mod tests {
         for block in 0..200 {
             let chosen = choices
                 .recall(&GLANCE)
-                .unwrap_or_else(|| choose(&mut choices, &predictions, &mut Block(&|_| panic!("tried"), Vec::new())));
+                .unwrap_or_else(|| choose(&mut choices, &predictions, &mut Block(&|_| 1.0, Vec::new())));
             assert_eq!(chosen.candidate, SHUFFLED, "block {block}");
-            choices.learn(&chosen, 0.65);
+            choices.learn(&chosen, if block < 3 { 0.5 } else { 0.59 });
         }
     }
 
@@ -318,8 +319,21 @@ mod tests {
         let other = Glance { log_collisions: 2.0, ..GLANCE };
         choices.choose((other, moved), &predictions, &GOAL, &mut none);
         assert_eq!(choices.recall(&GLANCE), Some(earlier));
+        let expected = choices.classes[0].log_share(SHUFFLED, -1.5);
         choices.learn(&earlier, 0.9);
         assert_eq!(choices.recall(&GLANCE), None);
+        assert!(choices.classes[0].log_share(SHUFFLED, -1.5) > expected + 0.2);
+    }
+
+    #[test]
+    fn new_kinds_of_blocks_are_tried_where_bytes_have_a_price_and_not_where_time_is_all() {
+        for (mode, is_tried) in [(Mode::Balanced, true), (Mode::Performance, false), (Mode::Energy, false)] {
+            let mut block = Block(&|_| 0.5, Vec::new());
+            let goal = Goal { mode, ..GOAL };
+            let predictions = predicted((-1.0, 0.5), (-1.1, 0.5));
+            Choices::default().choose((GLANCE, LIKENESS), &predictions, &goal, &mut block);
+            assert_eq!(!block.1.is_empty(), is_tried, "{mode:?}");
+        }
     }
 
     #[test]

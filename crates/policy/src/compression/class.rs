@@ -1,7 +1,7 @@
 //! What is remembered of blocks that look alike: how far what encodings gave was from their predictions.
 
 use super::candidates::CANDIDATES;
-use super::choice::{Goal, Prediction, Predictions};
+use super::choice::{Goal, MIN_SHARE, Prediction, Predictions};
 use super::mode::{Mode, Outcome};
 use super::weighing::{Weighed, Weight};
 
@@ -19,8 +19,9 @@ impl Likeness {
     }
 }
 
-/// How fast the difference between samples and whole blocks follows what is seen.
+/// How fast that follows what blocks give.
 const FOLLOWING: f32 = 0.25;
+const MAX_BIAS: f32 = 3.0;
 
 /// After so many blocks of a class its trials are forgotten: data change.
 const FORGOTTEN_AFTER_BLOCKS: u32 = 512;
@@ -36,10 +37,10 @@ const LEFT_OF_FAMILY: f32 = 0.4;
 const LEFT_OF_OTHERS: f32 = 0.9;
 /// The same of a candidate that was tried on another block of the class.
 const LEFT_OF_EARLIER: f32 = 0.25;
-/// What other blocks said is uncertain by so much of the correction itself, since blocks that are alike differ more where a model is
-/// far off (share, and base-2 logarithm at most).
-const UNSURE_OF_CORRECTION: f32 = 0.3;
-const MAX_UNSURE: f32 = 0.25;
+/// A correction by other blocks is uncertain by so much of itself, since blocks that are alike differ more where a model is far off
+/// (share, and base-2 logarithm at most).
+const CORRECTION_DEVIATION: f32 = 0.3;
+const MAX_CORRECTION_DEVIATION: f32 = 0.25;
 
 /// Deviations within which a candidate may turn out better: an archive has the time for the less likely ones too.
 const DOUBT: f32 = 1.0;
@@ -56,7 +57,7 @@ pub(super) struct Class {
     tried: [Option<f32>; CANDIDATES.len()],
     /// Those of them that were tried on the block at hand.
     tried_now: [bool; CANDIDATES.len()],
-    /// The same of whole blocks / what was expected of them.
+    /// What blocks gave / what was expected of them since, of all candidates.
     bias: f32,
     pub blocks: u32,
     blocks_since_look: u32,
@@ -103,10 +104,11 @@ impl Class {
             let prediction = predictions[candidate].as_ref()?;
             let (correction, left) = self.correction(candidate, &families);
             let left = if self.is_to_be_tried_again(candidate, goal.mode) { left.max(LEFT_OF_EARLIER) } else { left };
-            let unsure = if self.tried_now[candidate] { 0.0 } else { unsure(correction) };
+            let unsure = if self.tried_now[candidate] { 0.0 } else { correction_deviation(correction) };
             let deviation = (left * prediction.deviation.max(MIN_DEVIATION)).max(unsure);
+            let expected = (prediction.log_share + correction).min(0.0);
             let cost = |deviations: f32| {
-                let log_share = prediction.log_share + correction + deviations * deviation;
+                let log_share = expected + deviations * deviation;
                 goal.mode.cost(&expected_outcome(prediction, log_share, goal), &goal.conditions)
             };
             let is_open = (left * prediction.deviation).max(unsure) > 0.0;
@@ -121,7 +123,7 @@ impl Class {
 
     /// Returns by how much a prediction is wrong, and which share of its deviation is left.
     fn correction(&self, candidate: usize, families: &[Family; 2]) -> (f32, f32) {
-        let Some(family) = family(candidate) else { return (self.tried[candidate].unwrap_or(0.0), 0.0) };
+        let Some(family) = family(candidate) else { return (0.0, 0.0) };
         let of_family = families[family].mean().map(|mean| (SAID_OF_FAMILY * (mean + self.bias), LEFT_OF_FAMILY));
         let of_others = families[1 - family].mean().map(|mean| (SAID_OF_OTHERS * (mean + self.bias), LEFT_OF_OTHERS));
         let own = self.tried[candidate].map(|tried| (tried + self.bias, 0.0));
@@ -139,11 +141,12 @@ impl Class {
         families
     }
 
-    /// Learns how far a whole block was from what was expected of it.
+    /// Learns what a whole block gave / what was predicted (base-2 logarithm).
     pub fn learn(&mut self, candidate: usize, error: f32) {
         self.blocks_since_look += 1;
+        let (expected, _) = self.correction(candidate, &self.families());
         match &mut self.tried[candidate] {
-            Some(_) => self.bias += FOLLOWING * error,
+            Some(_) => self.bias = (self.bias + FOLLOWING * (error - expected)).clamp(-MAX_BIAS, MAX_BIAS),
             none => *none = Some(error - self.bias),
         }
     }
@@ -154,7 +157,7 @@ impl Class {
         let blocks = std::mem::take(&mut self.blocks_since_look).max(1);
         self.blocks += blocks;
         if self.blocks >= FORGOTTEN_AFTER_BLOCKS {
-            self.tried = [None; CANDIDATES.len()];
+            (self.tried, self.bias) = ([None; CANDIDATES.len()], 0.0);
             self.blocks = KNOWN_AFTER_BLOCKS;
         }
         blocks
@@ -162,16 +165,16 @@ impl Class {
 
     /// Learns what a trial on the block at hand gave: stored / raw bytes.
     pub fn tried(&mut self, candidate: usize, prediction: &Prediction, share: f32) {
-        let error = share.max(1e-6).log2() - prediction.log_share - self.bias;
+        let error = share.max(MIN_SHARE).log2() - prediction.log_share - self.bias;
         if let Some(before) = self.tried[candidate] {
-            self.move_others(candidate, error - before);
+            self.shift_untried(candidate, error - before);
         }
         self.tried[candidate] = Some(error);
         self.tried_now[candidate] = true;
     }
 
-    /// What was tried on other blocks alone is on this one as much further off as a candidate that was tried on both says.
-    fn move_others(&mut self, candidate: usize, moved: f32) {
+    /// A candidate that was tried on other blocks and again on this one says by how much the others, tried on those alone, are further off.
+    fn shift_untried(&mut self, candidate: usize, moved: f32) {
         for (other, tried) in self.tried.iter_mut().enumerate() {
             let said = if family(other) == family(candidate) { SAID_OF_FAMILY } else { SAID_OF_OTHERS };
             if let Some(error) = tried
@@ -184,8 +187,8 @@ impl Class {
     }
 }
 
-fn unsure(correction: f32) -> f32 {
-    (UNSURE_OF_CORRECTION * correction.abs()).min(MAX_UNSURE)
+fn correction_deviation(correction: f32) -> f32 {
+    (CORRECTION_DEVIATION * correction.abs()).min(MAX_CORRECTION_DEVIATION)
 }
 
 /// Returns what a candidate gives on this machine if that is its share (base-2 logarithm).
@@ -224,6 +227,41 @@ mod tests {
         class.begin_block();
         class.tried(ZSTD_1, &predicted(-1.0), 0.5);
         assert_eq!(class.log_share(ZSTD_3, -1.1), -2.0 + SAID_OF_FAMILY);
+    }
+
+    #[test]
+    fn what_is_stored_as_it_is_teaches_nothing() {
+        let mut class = Class::new(LIKENESS, 1);
+        class.learn(ZSTD_1, 0.0);
+        class.learn(ZSTD_1, 0.8);
+        let bias = class.bias;
+        (0..1000).for_each(|_| class.learn(0, 0.0));
+        assert!(bias > 0.0 && class.bias == bias);
+        assert_eq!(class.log_share(0, 0.0), 0.0);
+    }
+
+    #[test]
+    fn a_block_that_gave_what_relatives_said_changes_nothing() {
+        let mut class = Class::new(LIKENESS, 1);
+        class.tried(ZSTD_1, &predicted(-1.0), 0.25);
+        let expected = class.log_share(ZSTD_3, -1.1);
+        for _ in 0..30 {
+            class.learn(ZSTD_3, expected + 1.1);
+        }
+        assert!((class.log_share(ZSTD_3, -1.1) - expected).abs() < 1e-5);
+        assert!((class.log_share(ZSTD_1, -1.0) + 2.0).abs() < 1e-5);
+    }
+
+    #[test]
+    fn a_candidate_that_seems_to_save_nothing_stays_open() {
+        let mut class = Class::new(LIKENESS, 1);
+        class.learn(ZSTD_1, 2.0);
+        let goal = Goal { mode: Mode::Balanced, conditions: Conditions::default(), slowness: 1.0 };
+        let mut predictions = [None; CANDIDATES.len()];
+        predictions[0] = Some(Prediction { log_share: 0.0, deviation: 0.0, encode_ns: 0.1, decode_ns: 0.1 });
+        predictions[ZSTD_1] = Some(predicted(-0.3));
+        let weighed = class.weigh(&predictions, &goal);
+        assert_eq!((weighed.best(), weighed.worth_a_trial(|_| true)), (0, Some(ZSTD_1)));
     }
 
     #[test]

@@ -16,7 +16,7 @@ const MAX_SPENT_ON_ARCHIVES: f32 = 500.0;
 /// What other modes may spend on one block, in times of encoding it, where that takes this long at least (ns a byte): what is stored as
 /// it is would never be tried again else.
 const MAX_SPENT_BLOCKS: f32 = 2.0;
-const MIN_ENCODE_NS: f32 = 1.0;
+const MIN_ENCODE_NS: f32 = 2.0;
 
 const MODES: usize = 4;
 
