@@ -1,5 +1,6 @@
 //! What is remembered of blocks that look alike: how far what encodings gave was from their predictions.
 
+use super::Compression;
 use super::candidates::CANDIDATES;
 use super::choice::{Goal, MIN_SHARE, Prediction, Predictions};
 use super::mode::{Mode, Outcome};
@@ -45,6 +46,10 @@ const MAX_CORRECTION_DEVIATION: f32 = 0.25;
 /// Deviations within which a candidate may turn out better: an archive has the time for the less likely ones too.
 const DOUBT: f32 = 1.0;
 const DOUBT_OF_ARCHIVES: f32 = 2.0;
+/// Pcodec sees that floats are decimals or multiples of something, of which the features say nothing: it may store a quarter of what is predicted
+/// (base-2 logarithm).
+const HIDDEN_DEVIATION: f32 = 1.0;
+const QUICK_PCODEC: Compression = Compression::Pco { level: 4 };
 /// Trees that agree are not right for that (base-2 logarithm).
 const MIN_DEVIATION: f32 = 0.1;
 
@@ -105,7 +110,8 @@ impl Class {
             let (correction, left) = self.correction(candidate, &families);
             let left = if self.is_to_be_tried_again(candidate, goal.mode) { left.max(LEFT_OF_EARLIER) } else { left };
             let unsure = if self.tried_now[candidate] { 0.0 } else { correction_deviation(correction) };
-            let deviation = (left * prediction.deviation.max(MIN_DEVIATION)).max(unsure);
+            let deviation =
+                (left * prediction.deviation.max(MIN_DEVIATION)).max(unsure).max(self.hidden(candidate, goal.mode));
             let expected = (prediction.log_share + correction).min(0.0);
             let cost = |deviations: f32| {
                 let log_share = expected + deviations * deviation;
@@ -114,6 +120,12 @@ impl Class {
             let is_open = (left * prediction.deviation).max(unsure) > 0.0;
             Some(Weight { is_open, at_best: cost(-doubt), expected: cost(0.0), at_worst: cost(doubt) })
         }))
+    }
+
+    /// Returns the deviation of a candidate that may find what no feature shows, until it was tried; where time is all, finding out takes too much of it.
+    fn hidden(&self, candidate: usize, mode: Mode) -> f32 {
+        let finds_hidden = CANDIDATES[candidate].compression == QUICK_PCODEC;
+        if finds_hidden && self.tried[candidate].is_none() && !mode.follows_machine() { HIDDEN_DEVIATION } else { 0.0 }
     }
 
     /// An archive has the time to try on each block what was tried on others of its class.

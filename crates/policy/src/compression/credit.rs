@@ -7,7 +7,7 @@ pub(super) const EARNED: f32 = 0.02;
 const EARNED_FOR_ARCHIVES: f32 = 0.35;
 
 /// What blocks of a new kind may spend at once, in blocks; more than one would double the time of short files.
-const FIRST_CREDIT_BLOCKS: f32 = 0.4;
+const FIRST_CREDIT_BLOCKS: f32 = 0.8;
 /// Credit that is kept at most: data that were dull for long do not make up for it at once.
 const MAX_CREDIT_NS: f32 = 0.25e9;
 
