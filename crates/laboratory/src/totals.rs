@@ -1,6 +1,7 @@
 //! What each encoding gives when it takes all blocks, and which of them no other one beats.
 
 use format::{BLOCK_HEADER_BYTES, SEGMENT_ENTRY_BYTES};
+use policy::Compression;
 use policy::compression::{CANDIDATES, Outcome};
 
 use crate::{Measured, Measurement};
@@ -46,16 +47,25 @@ impl Total {
     }
 }
 
-/// Returns the total of each candidate; blocks for which it has no meaning are stored as they are.
+/// Returns the total of each candidate; a block for which it has no meaning (of zeros, without numbers) is encoded as [`unfiltered`].
 pub fn candidate_totals(measurements: &[Measurement]) -> Vec<Total> {
     let mut totals = vec![Total::default(); CANDIDATES.len()];
     for measurement in measurements {
-        let as_it_is = measurement.measured[0].expect("any block can be stored as it is");
-        for (total, measured) in totals.iter_mut().zip(measurement.measured) {
-            total.add(measurement.raw_bytes, &measured.unwrap_or(as_it_is));
+        for (candidate, total) in totals.iter_mut().enumerate() {
+            let [of_any, as_it_is] = [unfiltered(candidate), 0].map(|other| measurement.measured[other]);
+            let measured = measurement.measured[candidate].or(of_any).or(as_it_is);
+            total.add(measurement.raw_bytes, &measured.expect("any block can be stored as it is"));
         }
     }
     totals
+}
+
+/// Returns the candidate of the same codec that takes any bytes; zstd:1 for codecs of numbers.
+fn unfiltered(candidate: usize) -> usize {
+    let takes_any =
+        |of: Compression| CANDIDATES.iter().position(|other| other.filters() == [None; 4] && other.compression == of);
+    let of_codec = takes_any(CANDIDATES[candidate].compression);
+    of_codec.or_else(|| takes_any(Compression::Zstd { level: 1 })).expect("zstd:1 is a candidate")
 }
 
 /// Returns those than which no other one is both smaller and encoded faster, the fastest first.
@@ -77,11 +87,13 @@ mod tests {
     use crate::made::{MEASURED, measurement};
 
     #[test]
-    fn what_has_no_meaning_for_a_block_stores_it_as_it_is() {
-        let measurements = [measurement(1000, &[(0, 1000), (3, 400)]), measurement(1000, &[(0, 1000)])];
+    fn what_has_no_meaning_for_a_block_encodes_it_without_filters() {
+        let measurements =
+            [measurement(1000, &[(0, 1000), (3, 400), (9, 300)]), measurement(1000, &[(0, 1000), (3, 10)])];
         let totals = candidate_totals(&measurements);
-        assert_eq!(totals[3].stored_bytes as usize, 1400 + 2 * HEADER_BYTES);
-        assert_eq!(totals[9].stored_bytes, totals[0].stored_bytes);
+        assert_eq!(totals[9].stored_bytes as usize, 310 + 2 * HEADER_BYTES);
+        assert_eq!(totals[13].stored_bytes, totals[3].stored_bytes);
+        assert_eq!(totals[5].stored_bytes, totals[0].stored_bytes);
         assert!(totals.iter().all(|total| total.raw_bytes == 2000));
     }
 

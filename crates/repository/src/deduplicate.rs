@@ -44,6 +44,8 @@ pub struct DedupReport {
     /// Versions that cannot be read whole, and those that were removed, replaced or being written meanwhile: all stay.
     pub damaged: u64,
     pub skipped: u64,
+    /// Segments that the fingerprint table does not know, most of them because something still writes them.
+    pub unlisted_segments: u64,
     /// Copies that these versions do not need any more, and their length decoded.
     pub duplicate_segments: u64,
     pub duplicate_bytes: u64,
@@ -216,9 +218,10 @@ impl DedupRun<'_> {
 
     /// Returns the address by which each segment of a run is to be found: the lowest one, or its own where that cannot be
     /// read.
-    fn kept_addresses(&self, run: Run, segments: &[SegmentEntry]) -> Result<Vec<SegmentAddress>> {
+    fn kept_addresses(&mut self, run: Run, segments: &[SegmentEntry]) -> Result<Vec<SegmentAddress>> {
         let fingerprints: Vec<_> = segments.iter().map(|segment| segment.fingerprint).collect();
         let lowest = self.local.lowest_addresses(&fingerprints)?;
+        self.report.unlisted_segments += lowest.iter().filter(|lowest| lowest.is_none()).count() as u64;
         let lower = |(own, lowest): (SegmentAddress, Option<SegmentAddress>)| lowest.filter(|lowest| *lowest < own);
         let mut kept: Vec<Option<SegmentAddress>> = run.addresses().zip(lowest).map(lower).collect();
         let mut at = 0;

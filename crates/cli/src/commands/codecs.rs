@@ -24,7 +24,7 @@ const MIN_LINK: u64 = 1 << 10;
 #[command(
     after_help = "Blocks of the files are encoded in every way that Thalweg chooses from, and once in each mode as a store would encode \
                         them. An oracle that knows what every way gives is what the modes are held against. Times are processor \
-                        time of one thread, so that other work on the machine matters little; a block takes about a second.\n\n\
+                        time of one thread, so that other work on the machine matters little; a block takes about a quarter of a second.\n\n\
                         Example: thalweg codecs run1/ restart.bin --link 1G --plot codecs.svg --plot codecs.png"
 )]
 pub struct Arguments {

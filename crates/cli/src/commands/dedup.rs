@@ -59,17 +59,16 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     // Collection has the reserve, and its own lease: nothing that was read here holds it back.
     drop(repository);
     let repository = repository::open(path, Access::Remove)?;
-    let collected = collect(&repository)?;
+    let collected = collect(&repository);
     let after_bytes = container_bytes(&repository)?;
     repository.close()?;
-    let result = Freed { deduplicated, collected, before_bytes, after_bytes };
+    // What was found is committed, whether or not its containers can be freed.
+    let result =
+        Freed { deduplicated, collected: collected.as_ref().copied().unwrap_or_default(), before_bytes, after_bytes };
     output.document(&result.fields(begun))?;
     output.summary(result.line())?;
-    if collected.waiting > 0 {
-        let waiting = shown::count(collected.waiting, "container");
-        output
-            .summary(format!("{waiting} kept for processes that may still read them; `thalweg collect` frees them"))?;
-    }
+    result.notes().try_for_each(|note| output.summary(note))?;
+    collected?;
     judge(&store, &deduplicated)
 }
 
@@ -107,6 +106,7 @@ impl Freed {
             "changed": self.deduplicated.changed,
             "damaged": self.deduplicated.damaged,
             "skipped": self.deduplicated.skipped,
+            "unlisted_segments": self.deduplicated.unlisted_segments,
             "duplicate_segments": self.deduplicated.duplicate_segments,
             "duplicate_bytes": self.deduplicated.duplicate_bytes,
             "before_bytes": self.before_bytes,
@@ -122,17 +122,40 @@ impl Freed {
     fn line(&self) -> String {
         let found = &self.deduplicated;
         if found.duplicate_segments == 0 {
-            return format!("nothing to do: {} have no duplicates", shown::count(found.versions, "version"));
+            let listed =
+                if found.unlisted_segments > 0 { "no duplicates that the store knows yet" } else { "no duplicates" };
+            return format!("nothing to do: {} have {listed}", shown::count(found.versions, "version"));
         }
+        let freed = match self.saved_bytes() {
+            0 => "no container is freed yet".to_owned(),
+            _ => format!("{} of containers became {}", shown::size(self.before_bytes), shown::size(self.after_bytes)),
+        };
         format!(
-            "found {} twice ({}) in {} of {}: {} of containers became {}",
+            "found {} twice ({}) in {} of {}: {freed}",
             shown::count(found.duplicate_segments, "segment"),
             shown::size(found.duplicate_bytes),
             found.changed,
             shown::count(found.versions, "version"),
-            shown::size(self.before_bytes),
-            shown::size(self.after_bytes)
         )
+    }
+}
+
+impl Freed {
+    /// Returns what is to be done later.
+    fn notes(&self) -> impl Iterator<Item = String> {
+        let (waiting, unlisted) = (self.collected.waiting, self.deduplicated.unlisted_segments);
+        let waiting = (waiting > 0).then(|| {
+            let waiting = shown::count(waiting, "container");
+            format!("{waiting} kept for processes that may still read them; `thalweg collect` frees them")
+        });
+        let unlisted = (unlisted > 0).then(|| {
+            let unlisted = shown::count(unlisted, "segment");
+            format!(
+                "{unlisted} not compared: a node or another process still writes them; run it again, and where none does, \
+                 `thalweg verify --rebuild-table`"
+            )
+        });
+        waiting.into_iter().chain(unlisted)
     }
 }
 
@@ -142,7 +165,7 @@ fn judge(store: &StoreAddress, found: &DedupReport) -> anyhow::Result<()> {
     }
     let damaged = shown::count(found.damaged, "version");
     let why = format!(
-        "{store}: {damaged} cannot be read whole and stayed as they are; `thalweg verify {store} --data` names the damage"
+        "{store}: {damaged} cannot be read whole and stayed unchanged; `thalweg verify {store} --data` names the damage"
     );
     Err(Incomplete(why).into())
 }

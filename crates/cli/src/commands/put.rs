@@ -70,7 +70,8 @@ pub struct Arguments {
     /// value) or range:E (a share of the greatest less the least one of the file)
     #[arg(long, value_name = "BOUND", requires = "float")]
     error_bound: Option<ErrorBound>,
-    /// What the files consist of, from their first byte to their last: f32, f64, f32be or f64be (big-endian)
+    /// Of --error-bound: what the files consist of, from their first byte to their last: f32, f64, f32be or f64be (big-endian).
+    /// Types of what is stored without loss are found
     #[arg(long = "type", id = "float", value_name = "TYPE", requires = "error_bound")]
     float: Option<FloatType>,
     /// Of --error-bound: leave values of this number, which stands for missing ones, as they are, and out of the range
