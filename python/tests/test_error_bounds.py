@@ -268,6 +268,50 @@ def test_floats_that_are_not_ieees_are_not_rounded(kind, tmp_path):
     assert abs(found - array).max() < 1e-6
 
 
+@pytest.mark.parametrize(
+    "missing", ["3", b"3", 1j, numpy.complex64(1), numpy.inf, pytest.param(10**400, id="huge"), [1, 2]]
+)
+def test_a_missing_value_is_a_finite_number_at_every_door(missing):
+    for call in (
+        lambda: Thalweg("auto", "absolute:1", missing),
+        lambda: RoundingCodec("absolute:1", missing),
+        lambda: rounded(numpy.ones(3), "absolute:1", missing),
+    ):
+        with pytest.raises(ValueError, match="^missing_value=.* is no finite number") as caught:
+            call()
+        assert caught.value.code == "TW-112"
+
+
+def test_a_missing_value_is_one_of_the_type(tmp_path):
+    singles, doubles = numpy.ones(3, "<f4"), numpy.ones(3)
+    for call in (lambda array: rounded(array, "absolute:1", 1e300), Thalweg("auto", "absolute:1", 1e300).encode):
+        call(doubles)
+        with pytest.raises(ValueError, match="no finite number of f32") as caught:
+            call(singles)
+        assert caught.value.code == "TW-112"
+    array = zarr.create_array(tmp_path / "a", data=doubles, filters=RoundingCodec("absolute:1", 1e300))
+    assert array[...].max() <= 2
+    with pytest.raises(ValueError, match="no finite number of f32"):
+        zarr.create_array(tmp_path / "b", data=singles, filters=RoundingCodec("absolute:1", 1e300))
+    assert rounded(singles, "absolute:1", numpy.nan)[1] == rounded(singles, "absolute:1")[1]
+
+
+def test_a_missing_value_without_a_bound_is_refused_and_read_in_old_metadata():
+    for make in (Thalweg, ThalwegCodec):
+        with pytest.raises(ValueError, match="missing_value: .* nothing"):
+            make(missing_value=3)
+    assert numcodecs.get_codec({"id": "thalweg", "codec": "lz4", "missing_value": 3}) == Thalweg("lz4")
+
+
+def test_what_is_no_text_is_named(tmp_path):
+    calls = [(make, "error_bound") for make in BOUNDED]
+    calls += [(make, "codec") for make in (Thalweg, ThalwegCodec, filter_options)]
+    for make, name in [*calls, (lambda error_bound: rounded(numpy.ones(3), error_bound), "error_bound")]:
+        with pytest.raises(TypeError, match=f"^{name}: 5 is no text") as caught:
+            make(**{name: 5})
+        assert caught.value.code == "TW-112"
+
+
 def test_a_bound_behind_another_filter_is_refused(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         with pytest.raises(ValueError, match="before any other filter"):
