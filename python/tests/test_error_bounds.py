@@ -268,6 +268,36 @@ def test_floats_that_are_not_ieees_are_not_rounded(kind, tmp_path):
     assert abs(found - array).max() < 1e-6
 
 
+@pytest.mark.filterwarnings("error")
+def test_fill_values_of_complex_numbers_and_records_are_rounded_like_any_value(tmp_path):
+    pair = numpy.dtype([("x", "<f4"), ("y", "<f4")])
+    fills = {"<c8": numpy.complex64(1.2345 + 5.4321j), pair: numpy.array((1.2345, 5.4321), pair)[()]}
+    for number, (dtype, fill) in enumerate(fills.items()):
+        array = numpy.full(10, fill, dtype)
+        with h5py.File(tmp_path / f"{number}.h5", "w") as file:
+            options = filter_options("auto", "relative:0.01")
+            file.create_dataset("plugin", data=array, chunks=(5,), fillvalue=fill, **options)
+            stock = create_dataset(file, "stock", array, chunks=(5,), fillvalue=fill, error_bound="relative:0.01")
+            assert "except" not in error_bound(stock)
+        with h5py.File(tmp_path / f"{number}.h5") as file:
+            expected, _ = rounded(array, "relative:0.01")
+            assert (
+                same(file["plugin"][...], expected) and same(file["stock"][...], expected) and not same(expected, array)
+            )
+
+
+def test_infinite_fill_values_stay_as_all_infinities_do(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for number, fill in enumerate([numpy.inf, numpy.nan, numpy.float32(numpy.inf)]):
+            array = numpy.array([fill, 1.2345], "<f4")
+            made = create_dataset(file, str(number), array, fillvalue=fill, error_bound="relative:0.1")
+            assert same(made[:1], array[:1]) and made[1] == 1.25
+        for fill in (1e300, "x", 1j):
+            with pytest.raises(ValueError, match="no finite number") as caught:
+                create_dataset(file, "a", array, fillvalue=fill, error_bound="relative:0.1")
+            assert caught.value.code == "TW-112" and "a" not in file
+
+
 @pytest.mark.parametrize(
     "missing", ["3", b"3", 1j, numpy.complex64(1), numpy.inf, pytest.param(10**400, id="huge"), [1, 2]]
 )

@@ -9,6 +9,7 @@ SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import itertools
+import math
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Optional
 
 from thalweg.error_code import misuse
 from thalweg.hdf5.bounds import NOTE
-from thalweg.rounding import rounded
+from thalweg.rounding import missing_number, rounded
 
 if TYPE_CHECKING:
     import h5py
@@ -82,7 +83,7 @@ def create_dataset(
     filters = {"shuffle": True, "compression": "gzip", "compression_opts": level}
     note = None
     if error_bound is not None:
-        array, note = rounded(array, error_bound, options.get("fillvalue"))
+        array, note = rounded(array, error_bound, _missing(array.dtype, options.get("fillvalue")))
     dataset = group.create_dataset(name, array.shape, array.dtype, chunks=chunks, **filters, **options)
     if note is not None:
         dataset.attrs[NOTE] = note
@@ -125,6 +126,14 @@ def _is_laid_out(dtype: numpy.dtype[Any], kind: Any) -> bool:
         if not is_there or not _is_laid_out(dtype[name], kind.get_member_type(at)):
             return False
     return bool(kind.get_size() == dtype.itemsize)
+
+
+def _missing(dtype: numpy.dtype[Any], fill: Any) -> float | None:
+    """The fill value of real numbers, where it would not stay anyway; the filter plugin rounds others, too."""
+    import numpy
+
+    is_infinite = isinstance(fill, (float, numpy.floating)) and math.isinf(fill)
+    return None if dtype.kind != "f" or is_infinite else missing_number(fill, "fillvalue")
 
 
 def _encoded(
