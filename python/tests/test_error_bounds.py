@@ -298,6 +298,13 @@ def test_infinite_fill_values_stay_as_all_infinities_do(tmp_path):
             assert caught.value.code == "TW-112" and "a" not in file
 
 
+@pytest.mark.parametrize("dtype", [h5py.string_dtype(), h5py.vlen_dtype("f4")], ids=["text", "vlen"])
+def test_values_of_any_length_have_no_bound(dtype, tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        made = file.create_dataset("a", (10,), dtype, chunks=(5,), **filter_options("auto", "relative:0.1"))
+        assert error_bound(made) is None
+
+
 @pytest.mark.parametrize(
     "missing", ["3", b"3", 1j, numpy.complex64(1), numpy.inf, pytest.param(10**400, id="huge"), [1, 2]]
 )
