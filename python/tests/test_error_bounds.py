@@ -338,6 +338,8 @@ def test_a_missing_value_without_a_bound_is_refused_and_read_in_old_metadata():
         with pytest.raises(ValueError, match="missing_value: .* nothing"):
             make(missing_value=3)
     assert numcodecs.get_codec({"id": "thalweg", "codec": "lz4", "missing_value": 3}) == Thalweg("lz4")
+    infinite = {"id": "thalweg", "codec": "lz4", "error_bound": "absolute:1", "missing_value": numpy.inf}
+    assert numcodecs.get_codec(infinite) == Thalweg("lz4", "absolute:1")
 
 
 def test_what_is_no_text_is_named(tmp_path):

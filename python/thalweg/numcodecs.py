@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Optional
 
 from numcodecs.abc import Codec
@@ -46,8 +47,11 @@ class Thalweg(Codec):  # type: ignore[misc]
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Self:
-        """Arrays of earlier builds may have a missing value without a bound, which meant nothing."""
-        return cls(**{**config, "missing_value": config.get("missing_value") if config.get("error_bound") else None})
+        """Arrays of earlier builds may have a missing value that meant nothing: without a bound, or an infinite one."""
+        missing = config.get("missing_value")
+        if config.get("error_bound") is None or missing in (math.inf, -math.inf):
+            missing = None
+        return cls(**{**config, "missing_value": missing})
 
     def get_config(self) -> dict[str, Any]:
         """What others need to make the codec: packages from before bounds know nothing of them."""
