@@ -69,7 +69,8 @@ def create_dataset(
         Of deflate, 1 to 9.
     error_bound
         `absolute:E`, `relative:E` or `range:E` (of the data's range): floats of 32 or 64 bits are rounded, and none
-        changes by more, but for the fill value, which stays. The dataset's attribute `thalweg_error_bound` says so.
+        changes by more, but for the fill value of real numbers, which stays. The dataset's attribute
+        `thalweg_error_bound` says so.
     options
         What else h5py's `create_dataset` takes; `fletcher32`, `scaleoffset` and what this one decides are refused.
     """
