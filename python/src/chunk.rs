@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use segment::ChunkType;
 
-use crate::error::{misuse, numbered, of_path};
+use crate::error::{misuse, numbered, of_path, text};
 use crate::rounding::chunk_rounder;
 
 /// `element` is a type as docs/format.md lists them, such as f64, with `be` behind it where it is big-endian. With an error bound, absolute or relative, it is one of floats, which
@@ -51,8 +51,8 @@ pub fn decode_chunk<'py>(py: Python<'py>, chunk: &[u8], max_bytes: usize) -> PyR
 
 /// Refuses a codec's name that this program does not have.
 #[pyfunction]
-pub fn check_codec(codec: &str) -> PyResult<()> {
-    choice(codec).map(drop)
+pub fn check_codec(codec: &Bound<'_, PyAny>) -> PyResult<()> {
+    choice(&text(codec, "codec")?).map(drop)
 }
 
 fn choice(codec: &str) -> PyResult<CodecChoice> {

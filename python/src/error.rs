@@ -6,9 +6,9 @@ use std::io::ErrorKind;
 
 use catalog::Refusal;
 use format::ErrorCode;
-use pyo3::exceptions::{PyConnectionError, PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyConnectionError, PyKeyboardInterrupt, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::types::PyAnyMethods;
-use pyo3::{PyErr, PyTypeInfo, Python};
+use pyo3::{Bound, PyAny, PyErr, PyResult, PyTypeInfo, Python};
 use transfer::one_line;
 
 pub fn of_address(error: address::Error) -> PyErr {
@@ -52,6 +52,14 @@ pub fn of_path(error: format::Error) -> PyErr {
 /// A call that cannot be meant, in the class that Python has for it.
 pub fn misuse<E: PyTypeInfo>(why: impl Display) -> PyErr {
     with_code::<E>(ErrorCode::PythonUsage, why)
+}
+
+/// Returns an argument that should be a word; an error that names it where it is none.
+pub fn text(argument: &Bound<'_, PyAny>, name: &str) -> PyResult<String> {
+    argument.extract().map_err(|_| {
+        let shown = argument.repr().map_or_else(|_| "it".to_owned(), |repr| repr.to_string());
+        misuse::<PyTypeError>(format_args!("{name}: {} is no text", one_line(&shown)))
+    })
 }
 
 /// An exception of any class, with a code.

@@ -7,7 +7,7 @@ use pyo3::types::PyBytes;
 use segment::{ChunkType, Rounded, Rounder, ValueRange};
 
 use crate::chunk::chunk_type;
-use crate::error::{of_path, with_code};
+use crate::error::{misuse, of_path, text, with_code};
 
 /// Returns the rounded values, and the note on it as files of stores bear it.
 #[pyfunction]
@@ -16,10 +16,10 @@ pub fn round_values<'py>(
     py: Python<'py>,
     raw: &[u8],
     element: &str,
-    error_bound: &str,
+    error_bound: &Bound<'py, PyAny>,
     missing_value: Option<f64>,
 ) -> PyResult<(Bound<'py, PyBytes>, String)> {
-    let request = request(chunk_type(element)?, error_bound, missing_value)?;
+    let request = request(chunk_type(element)?, &text(error_bound, "error_bound")?, missing_value)?;
     let (values, rounded) = py.detach(|| rounded(request, raw));
     let note = String::from_utf8_lossy(&request.note(rounded.largest_error, None)).into_owned();
     Ok((PyBytes::new(py, &values), note))
@@ -27,8 +27,8 @@ pub fn round_values<'py>(
 
 /// Returns the kind of a bound and its number; an error for what is none.
 #[pyfunction]
-pub fn parse_error_bound(error_bound: &str) -> PyResult<(&'static str, f64)> {
-    Ok(match error_bound.parse().map_err(of_path)? {
+pub fn parse_error_bound(error_bound: &Bound<'_, PyAny>) -> PyResult<(&'static str, f64)> {
+    Ok(match text(error_bound, "error_bound")?.parse().map_err(of_path)? {
         ErrorBound::Absolute(error) => ("absolute", error),
         ErrorBound::Relative(share) => ("relative", share),
         ErrorBound::Range(share) => ("range", share),
@@ -49,7 +49,7 @@ pub fn chunk_rounder(known: ChunkType, error_bound: &str, missing_value: Option<
 fn request(known: ChunkType, error_bound: &str, missing: Option<f64>) -> PyResult<Rounding> {
     let bound = error_bound.parse().map_err(of_path)?;
     match known.float() {
-        Some(float) => Ok(Rounding { float, bound, missing }),
+        Some(float) => Rounding { float, bound, missing }.checked().map_err(|error| misuse::<PyValueError>(&error)),
         None => Err(with_code::<PyTypeError>(
             ErrorCode::EncodingChoice,
             format_args!(

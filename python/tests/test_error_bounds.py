@@ -20,6 +20,21 @@ BOUNDED = [Thalweg, ThalwegCodec, RoundingCodec, filter_options]
 NOT_FLOATS = ["<i4", ">i8", "<f2", ">f2", "S5"]
 
 
+def record(places, length, kind="<f4"):
+    """Of members of one kind."""
+    names = [f"m{number}" for number in range(len(places))]
+    return numpy.dtype({"names": names, "formats": [kind] * len(places), "offsets": places, "itemsize": length})
+
+
+# Records whose floats do not lie as an array's would.
+ASKEW = {
+    "not aligned": record([2, 6], 12),
+    "in records that are not": record([0, 4], 10),
+    "within others": numpy.dtype([("a", record([0], 6), (2,)), ("b", record([0], 4))]),
+    "big-endian": record([4, 12], 24, ">f8"),
+}
+
+
 pytestmark = pytest.mark.usefixtures("built_plugin")
 
 
@@ -164,6 +179,176 @@ def test_only_floats_are_rounded(dtype, tmp_path):
         with pytest.raises(TypeError, match="is for floats"):
             create_dataset(file, "b", array, error_bound="relative:0.1")
         assert len(file) == 0
+
+
+@pytest.mark.parametrize("dtype", ASKEW.values(), ids=ASKEW)
+def test_records_are_rounded_only_where_they_are_arrays_of_floats(dtype, tmp_path):
+    array = numpy.zeros(100, dtype)
+    array[...] = 1.2345
+    with pytest.raises(TypeError, match="is for floats"):
+        Thalweg("auto", "relative:0.1").encode(array)
+    with pytest.raises(TypeError, match="is for floats") as caught:
+        rounded(array, "relative:0.1")
+    assert caught.value.code == "TW-807"
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        with pytest.raises(ValueError, match="is for floats"):
+            file.create_dataset("a", data=array, chunks=(50,), **filter_options("auto", "relative:0.1"))
+        with pytest.raises(TypeError, match="is for floats"):
+            create_dataset(file, "a", array, error_bound="relative:0.1")
+        assert len(file) == 0
+        lossless = file.create_dataset("a", data=array, chunks=(50,), **filter_options())
+        file.flush()
+        assert (lossless[...] == array).all()
+    assert Thalweg().decode(Thalweg().encode(array)) == array.tobytes()
+
+
+def test_members_that_overlap_are_not_rounded():
+    array = numpy.ones(10, record([0, 0], 4))
+    with pytest.raises(TypeError, match="is for floats"):
+        rounded(array, "relative:0.1")
+
+
+def test_what_lies_between_members_is_in_no_range_and_no_error(tmp_path):
+    every = numpy.zeros(100, record([0, 4, 8], 12))
+    every["m0"] = every["m2"] = numpy.linspace(1, 2, 100)
+    every["m1"] = 1e30
+    array = every[["m0", "m2"]]
+    found, note = rounded(array, "range:1e-3")
+    assert found.dtype == array.dtype and float(note.split()[-1]) <= 1e-3
+    codec = Thalweg("auto", "absolute:1e-3")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        options = filter_options("auto", "absolute:1e-3")
+        file.create_dataset("plugin", data=array, chunks=(50,), **options)
+        create_dataset(file, "stock", array, chunks=(50,), error_bound="range:1e-3")
+    with h5py.File(tmp_path / "a.h5") as file:
+        others = [
+            file["plugin"][...],
+            file["stock"][...],
+            numpy.frombuffer(codec.decode(codec.encode(array)), array.dtype),
+        ]
+    for after in (found, *others):
+        for name in array.dtype.names:
+            assert 0 < abs(after[name].astype("f8") - array[name].astype("f8")).max() <= 1e-3
+
+
+def float_type(kind, size=4, fields=(31, 23, 8, 0, 23), bias=127):
+    made = kind.copy()
+    made.set_size(size)
+    made.set_fields(*fields)
+    made.set_ebias(bias)
+    return made
+
+
+NOT_IEEE = {
+    "fields": float_type(h5py.h5t.IEEE_F32LE, fields=(31, 20, 11, 0, 20), bias=1023),
+    "big-endian": float_type(h5py.h5t.IEEE_F32BE, fields=(31, 20, 11, 0, 20), bias=1023),
+    "bias": float_type(h5py.h5t.IEEE_F32LE, bias=100),
+    "precision": float_type(h5py.h5t.IEEE_F32LE, size=8),
+}
+
+
+def make_dataset(file, name, kind, bound):
+    """As h5py's low level makes one, whose types numpy need not have."""
+    options = filter_options("auto", bound)
+    creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    creation.set_chunk((1000,))
+    creation.set_filter(options["compression"], 0, options["compression_opts"])
+    return h5py.h5d.create(file.id, name, kind, h5py.h5s.create_simple((1000,)), creation)
+
+
+@pytest.mark.parametrize("kind", NOT_IEEE.values(), ids=NOT_IEEE)
+def test_floats_that_are_not_ieees_are_not_rounded(kind, tmp_path):
+    array, found = numpy.linspace(1, 2, 1000), numpy.zeros(1000)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        with pytest.raises(ValueError, match="is for floats"):
+            make_dataset(file, b"a", kind, "relative:1e-3")
+        make_dataset(file, b"a", kind, None).write(h5py.h5s.ALL, h5py.h5s.ALL, array)
+    with h5py.File(tmp_path / "a.h5") as file:
+        h5py.h5d.open(file.id, b"a").read(h5py.h5s.ALL, h5py.h5s.ALL, found)
+    assert abs(found - array).max() < 1e-6
+
+
+@pytest.mark.filterwarnings("error")
+def test_fill_values_of_complex_numbers_and_records_are_rounded_like_any_value(tmp_path):
+    pair = numpy.dtype([("x", "<f4"), ("y", "<f4")])
+    fills = {"<c8": numpy.complex64(1.2345 + 5.4321j), pair: numpy.array((1.2345, 5.4321), pair)[()]}
+    for number, (dtype, fill) in enumerate(fills.items()):
+        array = numpy.full(10, fill, dtype)
+        with h5py.File(tmp_path / f"{number}.h5", "w") as file:
+            options = filter_options("auto", "relative:0.01")
+            file.create_dataset("plugin", data=array, chunks=(5,), fillvalue=fill, **options)
+            stock = create_dataset(file, "stock", array, chunks=(5,), fillvalue=fill, error_bound="relative:0.01")
+            assert "except" not in error_bound(stock)
+        with h5py.File(tmp_path / f"{number}.h5") as file:
+            expected, _ = rounded(array, "relative:0.01")
+            assert (
+                same(file["plugin"][...], expected) and same(file["stock"][...], expected) and not same(expected, array)
+            )
+
+
+def test_infinite_fill_values_stay_as_all_infinities_do(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        for number, fill in enumerate([numpy.inf, numpy.nan, numpy.float32(numpy.inf)]):
+            array = numpy.array([fill, 1.2345], "<f4")
+            made = create_dataset(file, str(number), array, fillvalue=fill, error_bound="relative:0.1")
+            assert same(made[:1], array[:1]) and made[1] == 1.25
+        for fill in (1e300, "x", 1j):
+            with pytest.raises(ValueError, match="no finite number") as caught:
+                create_dataset(file, "a", array, fillvalue=fill, error_bound="relative:0.1")
+            assert caught.value.code == "TW-112" and "a" not in file
+
+
+@pytest.mark.parametrize("dtype", [h5py.string_dtype(), h5py.vlen_dtype("f4")], ids=["text", "vlen"])
+def test_values_of_any_length_have_no_bound(dtype, tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        made = file.create_dataset("a", (10,), dtype, chunks=(5,), **filter_options("auto", "relative:0.1"))
+        assert error_bound(made) is None
+
+
+@pytest.mark.parametrize(
+    "missing", ["3", b"3", 1j, numpy.complex64(1), numpy.inf, pytest.param(10**400, id="huge"), [1, 2]]
+)
+def test_a_missing_value_is_a_finite_number_at_every_door(missing):
+    for call in (
+        lambda: Thalweg("auto", "absolute:1", missing),
+        lambda: RoundingCodec("absolute:1", missing),
+        lambda: rounded(numpy.ones(3), "absolute:1", missing),
+    ):
+        with pytest.raises(ValueError, match="^missing_value=.* is no finite number") as caught:
+            call()
+        assert caught.value.code == "TW-112"
+
+
+def test_a_missing_value_is_one_of_the_type(tmp_path):
+    singles, doubles = numpy.ones(3, "<f4"), numpy.ones(3)
+    for call in (lambda array: rounded(array, "absolute:1", 1e300), Thalweg("auto", "absolute:1", 1e300).encode):
+        call(doubles)
+        with pytest.raises(ValueError, match="no finite number of f32") as caught:
+            call(singles)
+        assert caught.value.code == "TW-112"
+    array = zarr.create_array(tmp_path / "a", data=doubles, filters=RoundingCodec("absolute:1", 1e300))
+    assert array[...].max() <= 2
+    with pytest.raises(ValueError, match="no finite number of f32"):
+        zarr.create_array(tmp_path / "b", data=singles, filters=RoundingCodec("absolute:1", 1e300))
+    assert rounded(singles, "absolute:1", numpy.nan)[1] == rounded(singles, "absolute:1")[1]
+
+
+def test_a_missing_value_without_a_bound_is_refused_and_read_in_old_metadata():
+    for make in (Thalweg, ThalwegCodec):
+        with pytest.raises(ValueError, match="missing_value: .* nothing"):
+            make(missing_value=3)
+    assert numcodecs.get_codec({"id": "thalweg", "codec": "lz4", "missing_value": 3}) == Thalweg("lz4")
+    infinite = {"id": "thalweg", "codec": "lz4", "error_bound": "absolute:1", "missing_value": numpy.inf}
+    assert numcodecs.get_codec(infinite) == Thalweg("lz4", "absolute:1")
+
+
+def test_what_is_no_text_is_named(tmp_path):
+    calls = [(make, "error_bound") for make in BOUNDED]
+    calls += [(make, "codec") for make in (Thalweg, ThalwegCodec, filter_options)]
+    for make, name in [*calls, (lambda error_bound: rounded(numpy.ones(3), error_bound), "error_bound")]:
+        with pytest.raises(TypeError, match=f"^{name}: 5 is no text") as caught:
+            make(**{name: 5})
+        assert caught.value.code == "TW-112"
 
 
 def test_a_bound_behind_another_filter_is_refused(tmp_path):

@@ -51,6 +51,9 @@ def test_elements_are_what_the_dtype_says():
     assert elements.of_dtype(COMPOUND) == ("u8", 31)
     assert elements.of_dtype(BIG_COMPOUND) == ("f32be", 8)
     assert elements.of_dtype(numpy.dtype([("x", "<f4"), ("y", "<f4")])) == ("f32", 8)
+    assert elements.of_dtype(numpy.dtype([(("title", "x"), "<f4"), ("y", "<f4")])) == ("f32", 8)
+    assert elements.of_dtype(numpy.dtype([])) == ("u8", 0)
+    assert elements.of_dtype(numpy.dtype([("x", "<f4", (2,)), ("y", [("z", "<f4")])])) == ("f32", 12)
 
 
 @pytest.mark.parametrize("kind", ["f8", "f4", "i4", "u2"])

@@ -5,14 +5,18 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-from typing import Any, Optional
+import math
+from typing import TYPE_CHECKING, Any, Optional
 
 from numcodecs.abc import Codec
 from numcodecs.compat import ensure_contiguous_ndarray, ensure_ndarray, ndarray_copy
 
 from thalweg import elements, rounding
 from thalweg._thalweg import MAX_CHUNK_BYTES, check_codec, decode_chunk, encode_chunk
-from thalweg.error_code import coded
+from thalweg.error_code import coded, misuse
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class Thalweg(Codec):  # type: ignore[misc]
@@ -35,9 +39,19 @@ class Thalweg(Codec):  # type: ignore[misc]
     ) -> None:
         check_codec(codec)
         rounding.check_chunk_bound(error_bound)
+        if error_bound is None and missing_value is not None:
+            raise misuse(ValueError, "missing_value: without error_bound nothing is rounded")
         self.codec = codec
         self.error_bound = error_bound
-        self.missing_value = missing_value
+        self.missing_value = rounding.missing_number(missing_value)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Self:
+        """Arrays of earlier builds may have a missing value that meant nothing: without a bound, or an infinite one."""
+        missing = config.get("missing_value")
+        if config.get("error_bound") is None or missing in (math.inf, -math.inf):
+            missing = None
+        return cls(**{**config, "missing_value": missing})
 
     def get_config(self) -> dict[str, Any]:
         """What others need to make the codec: packages from before bounds know nothing of them."""

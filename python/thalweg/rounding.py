@@ -8,11 +8,12 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from thalweg import elements
 from thalweg._thalweg import parse_error_bound, round_values
-from thalweg.error_code import coded
+from thalweg.error_code import coded, misuse
 
 if TYPE_CHECKING:
     import numpy
@@ -27,16 +28,54 @@ def rounded(
     Parameters
     ----------
     array
-        Floats of 32 or 64 bits, or records of them; it is not changed.
+        Floats of 32 or 64 bits, or records of one kind of them, each at a multiple of its size; it is not changed.
     missing_value
         A number that stands for missing ones: it stays, and is not in the range.
     """
     import numpy
 
     given = numpy.asarray(array)
-    element, _ = elements.of_dtype(given.dtype)
-    values, note = round_values(given.tobytes(), element, error_bound, missing_value)
-    return numpy.frombuffer(values, given.dtype).reshape(given.shape), note
+    check_floats(given.dtype, error_bound)
+    packed = _without_gaps(given.dtype)
+    has_gaps = packed.itemsize != given.dtype.itemsize
+    numbers = given.astype(packed) if has_gaps else given
+    element, _ = elements.of_dtype(numbers.dtype)
+    values, note = round_values(numbers.tobytes(), element, error_bound, missing_number(missing_value))
+    found = numpy.frombuffer(values, numbers.dtype).reshape(given.shape)
+    if not has_gaps:
+        return found, note
+    with_gaps = numpy.zeros(given.shape, given.dtype)
+    with_gaps[...] = found
+    return with_gaps, note
+
+
+def _without_gaps(dtype: numpy.dtype[Any]) -> numpy.dtype[Any]:
+    """The same members, and nothing between them: what lies there is no value, and in no range."""
+    import numpy
+
+    if dtype.subdtype:
+        return numpy.dtype((_without_gaps(dtype.subdtype[0]), dtype.shape))
+    if not dtype.names:
+        return dtype
+    formats = [_without_gaps(dtype[name]) for name in dtype.names]
+    return numpy.dtype({"names": list(dtype.names), "formats": formats})
+
+
+def missing_number(value: object, name: str = "missing_value") -> float | None:
+    """The number that stands for missing ones; None where that is NaN, which stays anyway."""
+    import numpy
+
+    if value is None:
+        return None
+    try:
+        # `float` reads text, too, and keeps half of a complex number.
+        is_other = isinstance(value, (str, bytes, complex, numpy.complexfloating))
+        number = math.inf if is_other else float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        number = math.inf
+    if math.isinf(number):
+        raise misuse(ValueError, f"{name}={value!r} is no finite number; others stay as they are without it")
+    return None if math.isnan(number) else number
 
 
 def check_floats(dtype: numpy.dtype[Any], error_bound: str) -> None:

@@ -150,8 +150,13 @@ class RoundingCodec(ArrayArrayCodec):
     def __post_init__(self) -> None:
         rounding.check_chunk_bound(self.error_bound)
         if self.missing_value is not None:
-            # As JSON has numbers; NaN stays anyway.
-            object.__setattr__(self, "missing_value", _finite(self.missing_value))
+            number = rounding.missing_number(self.missing_value)
+            if number is None:
+                raise misuse(
+                    ValueError, f"missing_value={self.missing_value!r} is no finite number; NaN stays without it"
+                )
+            # As JSON has numbers.
+            object.__setattr__(self, "missing_value", number)
 
     @classmethod
     def from_dict(cls, data: dict[str, JSON]) -> Self:
@@ -189,16 +194,6 @@ class RoundingCodec(ArrayArrayCodec):
 
     def compute_encoded_size(self, input_byte_length: int, chunk_spec: ArraySpec) -> int:
         return input_byte_length
-
-
-def _finite(number: float) -> float:
-    try:
-        value = float(number)
-    except (TypeError, ValueError):
-        value = math.nan
-    if not math.isfinite(value):
-        raise misuse(ValueError, f"missing_value={number!r} is no finite number; others stay as they are without it")
-    return value
 
 
 def _missing_by_fill_value(chunk_spec: ArraySpec) -> float | None:

@@ -45,9 +45,14 @@ functions! {
     points, c"H5Sget_simple_extent_npoints", fn(Id) -> i64;
     type_class, c"H5Tget_class", fn(Id) -> c_int;
     type_close, c"H5Tclose", fn(Id) -> c_int;
+    type_exponent_bias, c"H5Tget_ebias", fn(Id) -> usize;
+    type_fields, c"H5Tget_fields", fn(Id, *mut usize, *mut usize, *mut usize, *mut usize, *mut usize) -> c_int;
     type_member, c"H5Tget_member_type", fn(Id, c_uint) -> Id;
+    type_member_offset, c"H5Tget_member_offset", fn(Id, c_uint) -> usize;
     type_members, c"H5Tget_nmembers", fn(Id) -> c_int;
+    type_norm, c"H5Tget_norm", fn(Id) -> c_int;
     type_order, c"H5Tget_order", fn(Id) -> c_int;
+    type_precision, c"H5Tget_precision", fn(Id) -> usize;
     type_sign, c"H5Tget_sign", fn(Id) -> c_int;
     type_size, c"H5Tget_size", fn(Id) -> usize;
     type_super, c"H5Tget_super", fn(Id) -> Id;

@@ -76,7 +76,7 @@ def filter_options(codec: str = "auto", error_bound: Optional[str] = None) -> di
         `auto`, a mode such as `auto:archival`, or one that `thalweg init --codec` takes, such as `zstd:9`.
     error_bound
         `absolute:E` or `relative:E`: floats of 32 or 64 bits are rounded, and none changes by more, but for the
-        fill value, which stays.
+        fill value of real numbers, which stays.
     """
     check_codec(codec)
     bound = rounding.check_chunk_bound(error_bound)

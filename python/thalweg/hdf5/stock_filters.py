@@ -9,14 +9,16 @@ SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import itertools
+import math
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Optional
 
 from thalweg.error_code import misuse
 from thalweg.hdf5.bounds import NOTE
-from thalweg.rounding import rounded
+from thalweg.rounding import missing_number, rounded
 
 if TYPE_CHECKING:
     import h5py
@@ -67,7 +69,8 @@ def create_dataset(
         Of deflate, 1 to 9.
     error_bound
         `absolute:E`, `relative:E` or `range:E` (of the data's range): floats of 32 or 64 bits are rounded, and none
-        changes by more, but for the fill value, which stays. The dataset's attribute `thalweg_error_bound` says so.
+        changes by more, but for the fill value of real numbers, which stays. The dataset's attribute
+        `thalweg_error_bound` says so.
     options
         What else h5py's `create_dataset` takes; `fletcher32`, `scaleoffset` and what this one decides are refused.
     """
@@ -77,29 +80,61 @@ def create_dataset(
     array: Array = numpy.asarray(data)
     if array.dtype.hasobject:
         raise misuse(TypeError, f"{name}: values of {array.dtype} have no fixed length; use h5py's create_dataset")
+    _check_layout(name, array.dtype)
     filters = {"shuffle": True, "compression": "gzip", "compression_opts": level}
     note = None
     if error_bound is not None:
-        array, note = rounded(array, error_bound, options.get("fillvalue"))
+        array, note = rounded(array, error_bound, _missing(array.dtype, options.get("fillvalue")))
     dataset = group.create_dataset(name, array.shape, array.dtype, chunks=chunks, **filters, **options)
     if note is not None:
         dataset.attrs[NOTE] = note
-    if array.size == 0:
-        return dataset
-    for offsets, (mask, stored) in _encoded(array, dataset.chunks, dataset.fillvalue, level):
-        dataset.id.write_direct_chunk(offsets, stored, mask)
-    return dataset
+    if array.size > 0:
+        for offsets, (mask, stored) in _encoded(array, dataset.chunks, dataset.fillvalue, level):
+            dataset.id.write_direct_chunk(offsets, stored, mask)
+    # HDF5 2.0 reads a dataset of one chunk without its mask, wrongly, until it is opened again.
+    del dataset
+    return group[name]
 
 
 def _check(name: str, level: int, options: dict[str, Any]) -> None:
-    if level not in range(1, 10):
-        raise misuse(ValueError, f"{name}: level is {level}, and deflate has 1 to 9")
+    if name is None:
+        raise misuse(TypeError, "name is None: the dataset is opened by its name once it is written")
+    if not isinstance(level, Integral) or level not in range(1, 10):
+        raise misuse(ValueError, f"{name}: level is {level!r}, and deflate has the numbers 1 to 9")
     for option in options.keys() & REFUSED.keys():
         if options[option] is not None and options[option] is not False:  # 0 is a value of scaleoffset
             raise misuse(
                 TypeError, f"{name}: {option} cannot be given to thalweg.hdf5.create_dataset: {REFUSED[option]}"
             )
         del options[option]
+
+
+def _check_layout(name: str, dtype: numpy.dtype[Any]) -> None:
+    """Chunks are written as numpy has them; HDF5 has nothing of no bytes, and moves members apart that overlap."""
+    import h5py
+
+    if dtype.itemsize == 0 or not _is_laid_out(dtype, h5py.h5t.py_create(dtype, logical=True)):
+        raise misuse(TypeError, f"{name}: values of {dtype} have other bytes in HDF5; use h5py's create_dataset")
+
+
+def _is_laid_out(dtype: numpy.dtype[Any], kind: Any) -> bool:
+    """Whether HDF5's type has the bytes of each number where numpy has them."""
+    if dtype.subdtype:
+        return _is_laid_out(dtype.base, kind.get_super())
+    for name in dtype.names or ():
+        at = kind.get_member_index(name.encode())
+        is_there = kind.get_member_offset(at) == dtype.fields[name][1]  # type: ignore[index]
+        if not is_there or not _is_laid_out(dtype[name], kind.get_member_type(at)):
+            return False
+    return bool(kind.get_size() == dtype.itemsize)
+
+
+def _missing(dtype: numpy.dtype[Any], fill: Any) -> float | None:
+    """The fill value of real numbers, where it would not stay anyway; the filter plugin rounds others, too."""
+    import numpy
+
+    is_infinite = isinstance(fill, (float, numpy.floating)) and math.isinf(fill)
+    return None if dtype.kind != "f" or is_infinite else missing_number(fill, "fillvalue")
 
 
 def _encoded(
