@@ -75,7 +75,7 @@ def test_every_door_keeps_the_bound_and_gives_the_same_values(dtype, bound, tmp_
             f"{bound.split(':')[0]}:{float(bound.split(':')[1])!r}"
         ] * 2
     assert all(same(one, expected) for one in found)
-    assert len(chunk) * 4 < len(Thalweg().encode(array))
+    assert len(chunk) * 2 < len(Thalweg().encode(array))
 
 
 @pytest.mark.parametrize("bound", BOUNDS)
