@@ -49,7 +49,11 @@ pub fn chunk_rounder(known: ChunkType, error_bound: &str, missing_value: Option<
 fn request(known: ChunkType, error_bound: &str, missing: Option<f64>) -> PyResult<Rounding> {
     let bound = error_bound.parse().map_err(of_path)?;
     match known.float() {
-        Some(float) => Rounding { float, bound, missing }.checked().map_err(|error| misuse::<PyValueError>(&error)),
+        Some(float) => {
+            // No number of the type is one that it cannot have; arrays of earlier builds may name one.
+            let missing = missing.filter(|missing| float.bytes() == 8 || (*missing as f32).is_finite());
+            Rounding { float, bound, missing }.checked().map_err(|error| misuse::<PyValueError>(&error))
+        }
         None => Err(with_code::<PyTypeError>(
             ErrorCode::EncodingChoice,
             format_args!(

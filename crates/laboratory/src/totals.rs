@@ -60,7 +60,7 @@ pub fn candidate_totals(measurements: &[Measurement]) -> Vec<Total> {
     totals
 }
 
-/// Returns the candidate of the same codec that takes any bytes; zstd:1 for codecs of numbers.
+/// Returns the candidate of the same codec that takes any bytes; zstd:1 where there is none.
 fn unfiltered(candidate: usize) -> usize {
     let takes_any =
         |of: Compression| CANDIDATES.iter().position(|other| other.filters() == [None; 4] && other.compression == of);

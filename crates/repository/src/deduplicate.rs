@@ -44,7 +44,7 @@ pub struct DedupReport {
     /// Versions that cannot be read whole, and those that were removed, replaced or being written meanwhile: all stay.
     pub damaged: u64,
     pub skipped: u64,
-    /// Segments that the fingerprint table does not know, most of them because something still writes them.
+    /// Segments that the fingerprint table does not know, since something still writes them, or that are damaged.
     pub unlisted_segments: u64,
     /// Copies that these versions do not need any more, and their length decoded.
     pub duplicate_segments: u64,
@@ -65,6 +65,7 @@ pub fn deduplicate(repository: &Repository, scope: DedupScope, advance: &mut dyn
         local,
         repeated,
         replaced: Replaced::default(),
+        unlisted: LiveBitmap::default(),
         pending: Vec::new(),
         epoch: repository.lease.epoch(),
         report: DedupReport::default(),
@@ -74,6 +75,7 @@ pub fn deduplicate(repository: &Repository, scope: DedupScope, advance: &mut dyn
     Ok(DedupReport {
         duplicate_segments: run.replaced.copies.references,
         duplicate_bytes: run.replaced.bytes,
+        unlisted_segments: run.unlisted.references,
         ..run.report
     })
 }
@@ -134,6 +136,7 @@ struct DedupRun<'a> {
     /// With [`DedupScope::Files`]: the contents to look at.
     repeated: Option<BTreeSet<[u8; 32]>>,
     replaced: Replaced,
+    unlisted: LiveBitmap,
     /// Changes that wait for their commit, with the containers they refer to.
     pending: Vec<(Change, BTreeSet<ContainerId>)>,
     /// From before the look-ups that the pending changes rest on.
@@ -221,7 +224,9 @@ impl DedupRun<'_> {
     fn kept_addresses(&mut self, run: Run, segments: &[SegmentEntry]) -> Result<Vec<SegmentAddress>> {
         let fingerprints: Vec<_> = segments.iter().map(|segment| segment.fingerprint).collect();
         let lowest = self.local.lowest_addresses(&fingerprints)?;
-        self.report.unlisted_segments += lowest.iter().filter(|lowest| lowest.is_none()).count() as u64;
+        for (own, _) in run.addresses().zip(&lowest).filter(|(_, lowest)| lowest.is_none()) {
+            self.unlisted.mark(Run::single(own));
+        }
         let lower = |(own, lowest): (SegmentAddress, Option<SegmentAddress>)| lowest.filter(|lowest| *lowest < own);
         let mut kept: Vec<Option<SegmentAddress>> = run.addresses().zip(lowest).map(lower).collect();
         let mut at = 0;

@@ -10,9 +10,9 @@ use policy::compression::{CANDIDATES, Choices, Chosen, Data, Glance, Goal, Liken
 use crate::features::{self, FEATURES, Looked};
 use crate::{codec, conditions, core_speed, filter, model, probe, shape};
 
-/// Bytes of a block that are encoded for a trial, in so many pieces.
+/// Bytes of a block that are encoded for a trial, in so many pieces unless records are longer.
 const TRIAL_BYTES: usize = 32 << 10;
-const TRIAL_PIECES: usize = 8;
+const MAX_TRIAL_PIECES: usize = 8;
 
 thread_local! {
     static CHOICES: RefCell<Choices> = RefCell::default();
@@ -110,17 +110,27 @@ impl Trials for BlockTrials<'_> {
     }
 }
 
-/// Returns pieces from all over the block, one after the other, at places where records stand as at its beginning; or all of a short one. Few pieces miss
-/// what differs from place to place: the planes of a shuffled chunk, or random bytes between text.
+/// Returns pieces of the block one after the other, at places where records stand as at its beginning; of a block of less than 64 KiB its first 32.
+/// Few pieces miss what differs from place to place: the planes of a shuffled chunk, or random bytes between text.
 fn sample(raw: &[u8], data: &Data) -> Vec<u8> {
     let unit_bytes = (data.record_length as usize).max(data.element.bytes());
-    let piece_bytes = TRIAL_BYTES / TRIAL_PIECES / unit_bytes * unit_bytes;
+    let pieces = (TRIAL_BYTES / unit_bytes).clamp(1, MAX_TRIAL_PIECES);
+    let piece_bytes = TRIAL_BYTES / pieces / unit_bytes * unit_bytes;
     if raw.len() < 2 * TRIAL_BYTES || piece_bytes == 0 {
         return raw[..raw.len().min(TRIAL_BYTES)].to_vec();
     }
-    let stretch_bytes = raw.len() / TRIAL_PIECES;
-    let begin = |piece: usize| (piece * stretch_bytes + (stretch_bytes - piece_bytes) / 2) / unit_bytes * unit_bytes;
-    (0..TRIAL_PIECES).flat_map(|piece| &raw[begin(piece)..][..piece_bytes]).copied().collect()
+    let stretch_bytes = raw.len() / pieces;
+    let begin = |piece: usize| {
+        let within = (stretch_bytes - piece_bytes) * scattered(piece) / (MAX_TRIAL_PIECES - 1);
+        (piece * stretch_bytes + within) / unit_bytes * unit_bytes
+    };
+    (0..pieces).flat_map(|piece| &raw[begin(piece)..][..piece_bytes]).copied().collect()
+}
+
+/// Returns a place for a piece in its stretch, from 0 to one less than there are pieces: another one in each, so that what repeats from stretch to stretch
+/// is met at all its phases.
+fn scattered(piece: usize) -> usize {
+    (5 * piece + 3) % MAX_TRIAL_PIECES
 }
 
 #[cfg(test)]
@@ -136,6 +146,16 @@ mod tests {
         let sample = sample(&planes, &Data::default());
         assert_eq!(sample.len(), TRIAL_BYTES);
         assert!((0..8).all(|plane| sample.contains(&plane)));
+    }
+
+    #[test]
+    fn a_sample_meets_what_repeats_at_more_than_one_phase_and_long_records_everywhere() {
+        let pages: Vec<u8> = (0..BLOCK_BYTES).map(|at| (at % (16 << 10) / 1024) as u8).collect();
+        let sampled = sample(&pages, &Data::default());
+        assert_eq!((0..16).filter(|kibibyte| sampled.contains(kibibyte)).count(), 16);
+        let halves: Vec<u8> = (0..BLOCK_BYTES).map(|at| (at >= BLOCK_BYTES / 2) as u8).collect();
+        let sampled = sample(&halves, &Data { record_length: 8192, ..Data::default() });
+        assert_eq!((sampled.len(), sampled.contains(&0), sampled.contains(&1)), (TRIAL_BYTES, true, true));
     }
 
     /// Readings in hundredths, as sensors give them.

@@ -9,7 +9,6 @@ SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import itertools
-import math
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -133,7 +132,8 @@ def _missing(dtype: numpy.dtype[Any], fill: Any) -> float | None:
     """The fill value of real numbers, where it would not stay anyway; the filter plugin rounds others, too."""
     import numpy
 
-    is_infinite = isinstance(fill, (float, numpy.floating)) and math.isinf(fill)
+    number = numpy.asarray(fill)
+    is_infinite = number.dtype.kind == "f" and bool(numpy.isinf(number).all())
     return None if dtype.kind != "f" or is_infinite else missing_number(fill, "fillvalue")
 
 

@@ -1,6 +1,7 @@
 //! `thalweg dedup`: finds what is stored more than once, and frees all copies but one.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::time::Instant;
 
 use repository::{Access, CollectReport, DedupReport, DedupScope, Repository, collect, deduplicate};
@@ -58,18 +59,23 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     repository.close()?;
     // Collection has the reserve, and its own lease: nothing that was read here holds it back.
     drop(repository);
-    let repository = repository::open(path, Access::Remove)?;
-    let collected = collect(&repository);
-    let after_bytes = container_bytes(&repository)?;
-    repository.close()?;
-    // What was found is committed, whether or not its containers can be freed.
-    let result =
-        Freed { deduplicated, collected: collected.as_ref().copied().unwrap_or_default(), before_bytes, after_bytes };
+    let freed = free(path);
+    // What was found is committed, whether or not its containers could be freed.
+    let result = Freed { deduplicated, before_bytes, collected: freed.as_ref().ok().copied() };
     output.document(&result.fields(begun))?;
     output.summary(result.line())?;
-    result.notes().try_for_each(|note| output.summary(note))?;
-    collected?;
+    result.notes(&store).try_for_each(|note| output.summary(note))?;
+    freed?;
     judge(&store, &deduplicated)
+}
+
+/// Frees what no version needs; returns the length of the containers that stay, too.
+fn free(path: &Path) -> anyhow::Result<(CollectReport, u64)> {
+    let repository = repository::open(path, Access::Remove)?;
+    let collected = collect(&repository)?;
+    let after_bytes = container_bytes(&repository)?;
+    repository.close()?;
+    Ok((collected, after_bytes))
 }
 
 fn run(repository: &Repository, arguments: &Arguments, output: &Output) -> anyhow::Result<DedupReport> {
@@ -90,17 +96,18 @@ fn container_bytes(repository: &Repository) -> anyhow::Result<u64> {
 
 struct Freed {
     deduplicated: DedupReport,
-    collected: CollectReport,
     before_bytes: u64,
-    after_bytes: u64,
+    /// And the length of the containers afterwards; unknown where freeing failed.
+    collected: Option<(CollectReport, u64)>,
 }
 
 impl Freed {
     fn saved_bytes(&self) -> u64 {
-        self.before_bytes.saturating_sub(self.after_bytes)
+        self.collected.map_or(0, |(_, after_bytes)| self.before_bytes.saturating_sub(after_bytes))
     }
 
     fn fields(&self, begun: Instant) -> Value {
+        let collected = self.collected.map(|(collected, _)| collected);
         json!({
             "versions": self.deduplicated.versions,
             "changed": self.deduplicated.changed,
@@ -110,11 +117,11 @@ impl Freed {
             "duplicate_segments": self.deduplicated.duplicate_segments,
             "duplicate_bytes": self.deduplicated.duplicate_bytes,
             "before_bytes": self.before_bytes,
-            "after_bytes": self.after_bytes,
+            "after_bytes": self.collected.map(|(_, after_bytes)| after_bytes),
             "saved_bytes": self.saved_bytes(),
-            "rewritten": self.collected.rewritten,
-            "deleted": self.collected.deleted,
-            "waiting": self.collected.waiting,
+            "rewritten": collected.map(|collected| collected.rewritten),
+            "deleted": collected.map(|collected| collected.deleted),
+            "waiting": collected.map(|collected| collected.waiting),
             "seconds": begun.elapsed().as_secs_f64(),
         })
     }
@@ -126,9 +133,11 @@ impl Freed {
                 if found.unlisted_segments > 0 { "no duplicates that the store knows yet" } else { "no duplicates" };
             return format!("nothing to do: {} have {listed}", shown::count(found.versions, "version"));
         }
-        let freed = match self.saved_bytes() {
-            0 => "no container is freed yet".to_owned(),
-            _ => format!("{} of containers became {}", shown::size(self.before_bytes), shown::size(self.after_bytes)),
+        let freed = match self.collected {
+            Some((collected, after_bytes)) if collected.deleted > 0 => {
+                format!("{} of containers became {}", shown::size(self.before_bytes), shown::size(after_bytes))
+            }
+            _ => "no container is freed yet".to_owned(),
         };
         format!(
             "found {} twice ({}) in {} of {}: {freed}",
@@ -142,8 +151,9 @@ impl Freed {
 
 impl Freed {
     /// Returns what is to be done later.
-    fn notes(&self) -> impl Iterator<Item = String> {
-        let (waiting, unlisted) = (self.collected.waiting, self.deduplicated.unlisted_segments);
+    fn notes(&self, store: &StoreAddress) -> impl Iterator<Item = String> {
+        let waiting = self.collected.map_or(0, |(collected, _)| collected.waiting);
+        let unlisted = self.deduplicated.unlisted_segments;
         let waiting = (waiting > 0).then(|| {
             let waiting = shown::count(waiting, "container");
             format!("{waiting} kept for processes that may still read them; `thalweg collect` frees them")
@@ -151,8 +161,8 @@ impl Freed {
         let unlisted = (unlisted > 0).then(|| {
             let unlisted = shown::count(unlisted, "segment");
             format!(
-                "{unlisted} not compared: a node or another process still writes them; run it again, and where none does, \
-                 `thalweg verify --rebuild-table`"
+                "{unlisted} not compared: a node or another process still writes them, or they are damaged; run it again \
+                 later, and where nothing writes, `thalweg verify {store}`"
             )
         });
         waiting.into_iter().chain(unlisted)

@@ -46,9 +46,9 @@ const MAX_CORRECTION_DEVIATION: f32 = 0.25;
 /// Deviations within which a candidate may turn out better: an archive has the time for the less likely ones too.
 const DOUBT: f32 = 1.0;
 const DOUBT_OF_ARCHIVES: f32 = 2.0;
-/// Pcodec sees that floats are decimals or multiples of something, of which the features say nothing: it may store a quarter of what is predicted
-/// (base-2 logarithm).
-const HIDDEN_DEVIATION: f32 = 1.0;
+/// Pcodec sees that floats are decimals or multiples of something, of which the features say nothing: it may store a third of what is predicted,
+/// and to archives an eighth (base-2 logarithm).
+const HIDDEN_DEVIATION: f32 = 1.5;
 const QUICK_PCODEC: Compression = Compression::Pco { level: 4 };
 /// Trees that agree are not right for that (base-2 logarithm).
 const MIN_DEVIATION: f32 = 0.1;
