@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::runner::{Run, run};
+use super::runner::{Run, Store, run};
 
 /// A file of numbers, one of text and one of random bytes: three blocks.
 fn data() -> TempDir {
@@ -102,6 +102,15 @@ fn what_is_read_is_not_written_over_and_pictures_go_only_where_they_can() {
     let refused = run(&over_data).expect(2);
     assert!(refused.stderr.contains("one of the files that are read"), "{}", refused.stderr);
     assert!(fs::read(&text).unwrap().starts_with(b"the same words"));
+    let store = Store::new();
+    fs::create_dir(store.path("store/compression.model")).unwrap();
+    let in_the_way = store.path("store");
+    let refused = run(&["train", text.to_str().unwrap(), "--into", in_the_way.to_str().unwrap()]).expect(2);
+    assert!(
+        refused.stderr.contains("compression.model: is a directory") && refused.stderr.contains("remove it"),
+        "{}",
+        refused.stderr
+    );
     let nowhere = folder.path().join("missing/all.svg");
     let words = ["codecs", folder.path().to_str().unwrap(), "--plot", nowhere.to_str().unwrap()];
     assert!(run(&words).expect(1).stderr.contains("cannot be written"));

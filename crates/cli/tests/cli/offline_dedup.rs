@@ -84,6 +84,23 @@ fn duplicates_that_were_put_without_look_ups_are_freed_later() {
 }
 
 #[test]
+fn what_a_node_has_just_written_is_found_or_said_not_to_be_compared() {
+    let store = Store::new();
+    std::fs::write(store.path("source"), Random::new(6).bytes(400_000)).unwrap();
+    let node = Node::of(&store);
+    for name in ["a", "b", "c"] {
+        let to = format!("thalweg://{}::{name}", node.address);
+        run(&["put", "--dedup", "off", store.path("source").to_str().unwrap(), &to]).expect(0);
+    }
+    let report = store.verb("dedup", &["--json"]).json();
+    let of = |field: &str| report[field].as_u64().unwrap();
+    assert!(of("duplicate_bytes") == 800_000 || of("unlisted_segments") > 0, "{report}");
+    assert!(of("unlisted_segments") < 1000, "each counts once: {report}");
+    node.terminate();
+    assert_eq!(store.verb("dedup", &["--json"]).json()["unlisted_segments"], 0);
+}
+
+#[test]
 fn a_killed_deduplication_leaves_every_file_and_the_next_one_goes_on() {
     let store = Store::new();
     let plain: Vec<_> = (0..6).map(|seed| Random::new(10 + seed).bytes(400_000)).collect();
