@@ -20,7 +20,7 @@ impl Likeness {
     }
 }
 
-/// How fast that follows what blocks give.
+/// How fast a class's bias follows what its blocks give (share), and how far it goes (base-2 logarithm).
 const FOLLOWING: f32 = 0.25;
 const MAX_BIAS: f32 = 3.0;
 
@@ -185,7 +185,8 @@ impl Class {
         self.tried_now[candidate] = true;
     }
 
-    /// A candidate that was tried on other blocks and again on this one says by how much the others, tried on those alone, are further off.
+    /// A candidate that was tried on other blocks and again on this one says by how much the others, tried on those alone, are further off: by 0.9 or
+    /// 0.4 of what it moved.
     fn shift_untried(&mut self, candidate: usize, moved: f32) {
         for (other, tried) in self.tried.iter_mut().enumerate() {
             let said = if family(other) == family(candidate) { SAID_OF_FAMILY } else { SAID_OF_OTHERS };
