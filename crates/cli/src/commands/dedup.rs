@@ -147,9 +147,7 @@ impl Freed {
             shown::count(found.versions, "version"),
         )
     }
-}
 
-impl Freed {
     /// Returns what is to be done later.
     fn notes(&self, store: &StoreAddress) -> impl Iterator<Item = String> {
         let waiting = self.collected.map_or(0, |(collected, _)| collected.waiting);

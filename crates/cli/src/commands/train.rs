@@ -80,12 +80,11 @@ impl Target {
 
     /// Finds out before the work whether it can be written.
     fn check(&self, blocks: &[Block]) -> anyhow::Result<()> {
-        if let Target::Store(path) = self
-            && self.file().is_dir()
-        {
-            misuse!(OutputFile: "{}: is a directory, where the model's file belongs; remove it", shown::local(&path.join(repository::MODEL_FILE)));
+        let file = self.file();
+        if matches!(self, Target::Store(_)) && file.is_dir() {
+            misuse!(OutputFile: "{}: is a directory, where the model's file belongs; remove it", shown::local(&file));
         }
-        output_file::check(&self.file(), blocks.iter().map(|block| block.path.as_path()))
+        output_file::check(&file, blocks.iter().map(|block| block.path.as_path()))
     }
 
     fn write(&self, bytes: &[u8]) -> anyhow::Result<()> {
