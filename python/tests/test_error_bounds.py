@@ -166,6 +166,14 @@ def test_what_is_no_bound_is_refused(bound):
             make(error_bound=bound)
 
 
+def datasets_are_refused(file, array):
+    with pytest.raises(ValueError, match="is for floats"):
+        file.create_dataset("a", data=array, chunks=(5,), **filter_options("auto", "relative:0.1"))
+    with pytest.raises(TypeError, match="is for floats"):
+        create_dataset(file, "b", array, error_bound="relative:0.1")
+    assert len(file) == 0
+
+
 @pytest.mark.parametrize("dtype", NOT_FLOATS)
 def test_only_floats_are_rounded(dtype, tmp_path):
     array = numpy.ones((10,)).astype(dtype)
@@ -174,11 +182,7 @@ def test_only_floats_are_rounded(dtype, tmp_path):
     with pytest.raises(TypeError, match="is for floats"):
         rounded(array, "range:0.1")
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        with pytest.raises(ValueError, match="is for floats"):
-            file.create_dataset("a", data=array, chunks=(5,), **filter_options("auto", "relative:0.1"))
-        with pytest.raises(TypeError, match="is for floats"):
-            create_dataset(file, "b", array, error_bound="relative:0.1")
-        assert len(file) == 0
+        datasets_are_refused(file, array)
 
 
 @pytest.mark.parametrize("dtype", ASKEW.values(), ids=ASKEW)
@@ -191,11 +195,7 @@ def test_records_are_rounded_only_where_they_are_arrays_of_floats(dtype, tmp_pat
         rounded(array, "relative:0.1")
     assert caught.value.code == "TW-807"
     with h5py.File(tmp_path / "a.h5", "w") as file:
-        with pytest.raises(ValueError, match="is for floats"):
-            file.create_dataset("a", data=array, chunks=(50,), **filter_options("auto", "relative:0.1"))
-        with pytest.raises(TypeError, match="is for floats"):
-            create_dataset(file, "a", array, error_bound="relative:0.1")
-        assert len(file) == 0
+        datasets_are_refused(file, array)
         lossless = file.create_dataset("a", data=array, chunks=(50,), **filter_options())
         file.flush()
         assert (lossless[...] == array).all()
