@@ -16,6 +16,7 @@ const MAX_TRIAL_PIECES: usize = 8;
 
 thread_local! {
     static CHOICES: RefCell<Choices> = RefCell::default();
+    static RECENT: RefCell<shape::Recent> = RefCell::default();
 }
 
 /// An encoding, and what was expected of it; none of what is known to be incompressible.
@@ -37,8 +38,7 @@ pub(crate) fn choose(mode: Mode, raw: &[u8], described: Data) -> Choice {
     if let Some(encoding) = policy::compression::without_a_look(&goal, probe, raw.len(), &known.unwrap_or_default()) {
         return unlooked(encoding);
     }
-    let found = || if described.is_big_endian { shape::found_big_endian(raw) } else { shape::found(raw) };
-    let data = known.unwrap_or_else(found);
+    let data = known.unwrap_or_else(|| found(mode, raw, described.is_big_endian));
     let log_collisions = probe.byte_collisions.max(0.25).log2();
     let Data { record_length, element, is_known, is_rounded, .. } = data;
     let glance = Glance { mode, record_length, element, is_known, is_rounded, log_collisions };
@@ -48,6 +48,14 @@ pub(crate) fn choose(mode: Mode, raw: &[u8], described: Data) -> Choice {
     });
     let encoding = CANDIDATES[chosen.candidate].encoding(&data).expect("what was predicted has a meaning");
     Choice { encoding, expected: Some(chosen) }
+}
+
+/// An archive looks at each block anew.
+fn found(mode: Mode, raw: &[u8], is_big_endian: bool) -> Data {
+    match mode {
+        Mode::Archival => shape::Recent::default().found(raw, is_big_endian),
+        _ => RECENT.with_borrow_mut(|recent| recent.found(raw, is_big_endian)),
+    }
 }
 
 /// Chooses after a closer look.

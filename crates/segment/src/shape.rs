@@ -3,7 +3,7 @@
 use policy::Element;
 use policy::compression::Data;
 
-use crate::record::{MAX_RECORD_BYTES, WINDOW_BYTES, record_bytes};
+use crate::record::{self, Records, WINDOW_BYTES};
 
 /// The longest byte of an element must be equal to the record's before so much more often than the byte behind it (share).
 const MIN_STEP: f32 = 0.04;
@@ -14,27 +14,48 @@ const SAME_STEP: f32 = 0.7;
 
 /// Returns what the bytes look like; elements are named as whole numbers, since only their length is found.
 pub fn found(raw: &[u8]) -> Data {
-    found_by(raw, |equal| element(&equal))
+    Recent::default().found(raw, false)
 }
 
-/// As [`found`], of bytes whose numbers are big-endian: read backwards, they are little-endian ones.
-pub(crate) fn found_big_endian(raw: &[u8]) -> Data {
-    let data = found_by(raw, |mut equal| {
-        equal.reverse();
-        let (element, first) = element(&equal);
-        (element, (element.bytes() - first) % element.bytes())
-    });
-    Data { is_big_endian: data.element != Element::U8, ..data }
+/// The records of the last block, which are looked for first in the next ones.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Recent {
+    records: Option<Records>,
+    /// For so many blocks more; then all lengths are looked at again.
+    left: u32,
 }
 
-/// `element` finds the elements and where the first one begins, by how often each byte of a record is equal to that of the one before.
-fn found_by(raw: &[u8], element: impl Fn(Vec<f32>) -> (Element, usize)) -> Data {
-    let Some(record_length) = record_bytes(raw) else { return Data::default() };
-    let begin = raw.len() / 2;
-    let window = &raw[begin..][..WINDOW_BYTES + MAX_RECORD_BYTES];
-    let (element, first) = element(equal_at(window, record_length as usize));
-    let phase = (begin + first) % record_length as usize;
-    Data { element, record_length, phase: phase as u32, ..Data::default() }
+/// All lengths are looked at once in so many blocks.
+const SEARCH_EVERY: u32 = 16;
+
+impl Recent {
+    /// As [`found`]; of big-endian numbers where that is said.
+    pub fn found(&mut self, raw: &[u8], is_big_endian: bool) -> Data {
+        let Some((begin, window)) = record::window(raw) else { return Data::default() };
+        let Some(records) = self.records(window) else { return Data::default() };
+        let record_length = records.bytes;
+        let equal = equal_at(window, record_length as usize);
+        let (element, first) = if is_big_endian { big_endian_element(equal) } else { element(&equal) };
+        let phase = (begin + first) % record_length as usize;
+        let is_big_endian = is_big_endian && element != Element::U8;
+        Data { element, record_length, phase: phase as u32, is_big_endian, ..Data::default() }
+    }
+
+    fn records(&mut self, window: &[u8]) -> Option<Records> {
+        if self.left > 0 && self.records.is_some_and(|records| record::are_still(records, window)) {
+            self.left -= 1;
+            return self.records;
+        }
+        *self = Recent { records: record::found(window), left: SEARCH_EVERY - 1 };
+        self.records
+    }
+}
+
+/// As [`element`]: read backwards, big-endian numbers are little-endian ones.
+fn big_endian_element(mut equal: Vec<f32>) -> (Element, usize) {
+    equal.reverse();
+    let (element, first) = element(&equal);
+    (element, (element.bytes() - first) % element.bytes())
 }
 
 /// Returns how often the byte at each position of a record is equal to that of the record before (share).
@@ -82,6 +103,10 @@ fn highest_step(equal: &[f32], element_bytes: usize) -> (usize, f32) {
 mod tests {
     use super::*;
     use crate::random::{field, random_bytes, text};
+
+    fn found_big_endian(raw: &[u8]) -> Data {
+        Recent::default().found(raw, true)
+    }
 
     fn floats(count: usize, bytes: impl Fn(f64) -> Vec<u8>) -> Vec<u8> {
         let noise = random_bytes(9, count);
