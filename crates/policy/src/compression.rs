@@ -3,6 +3,7 @@
 //! A cheap probe first, which incompressible data must pass at the speed of a sum; for the rest [`Choices`] picks one of the
 //! [`CANDIDATES`], by what a model predicts of them and by the cost function of the [`Mode`].
 
+mod allowance;
 pub mod candidates;
 pub mod choice;
 mod class;
@@ -13,7 +14,7 @@ mod unlooked;
 mod weighing;
 
 pub use candidates::{CANDIDATES, Candidate, Data};
-pub use choice::{Choices, Chosen, Glance, Goal, Prediction, Predictions, Trials};
+pub use choice::{Choices, Chosen, Gave, Glance, Goal, Prediction, Predictions, Trials};
 pub use class::Likeness;
 pub use mode::{Conditions, Mode, Outcome};
 pub use rounded::by_trials;

@@ -73,9 +73,8 @@ impl BlockBuilder {
             0 => self.data.record_length,
             found => found,
         };
-        let block = self.finish_with(&Encoding { record_length, ..choice.encoding });
-        chooser::learn(&choice, block.header.raw_bytes as usize, block.payload.len());
-        block
+        let encoding = Encoding { record_length, ..choice.encoding };
+        choice.carry_out(self.raw.len(), || self.finish_with(&encoding), |block| block.payload.len())
     }
 
     /// Encodes the pushed segments by this encoding, and begins a new block.

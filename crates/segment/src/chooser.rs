@@ -5,9 +5,12 @@
 use std::cell::RefCell;
 
 use policy::Encoding;
-use policy::compression::{CANDIDATES, Choices, Chosen, Data, Glance, Goal, Likeness, Mode, Probe, Trials};
+use policy::compression::{
+    CANDIDATES, Choices, Chosen, Compression, Data, Gave, Glance, Goal, Likeness, Mode, Probe, Trials,
+};
 
 use crate::features::{self, FEATURES, Looked};
+use crate::fingerprint::is_zero;
 use crate::{codec, conditions, core_speed, filter, model, probe, shape};
 
 /// Bytes of a block that are encoded for a trial, in so many pieces unless records are longer.
@@ -22,17 +25,21 @@ thread_local! {
 /// An encoding, and what was expected of it; none of what is known to be incompressible.
 pub(crate) struct Choice {
     pub encoding: Encoding,
+    goal: Goal,
     expected: Option<Chosen>,
 }
 
 /// Returns how `raw` should be encoded; `described` is what somebody knows of its data, at least the order of bytes.
 pub(crate) fn choose(mode: Mode, raw: &[u8], described: Data) -> Choice {
     let known = described.is_known.then_some(described);
-    let unlooked = |encoding| Choice { encoding, expected: None };
     let slowness = if mode.follows_machine() { core_speed::slowness() } else { 1.0 };
     let goal = Goal { mode, conditions: conditions::now(), slowness };
+    let unlooked = |encoding| Choice { encoding, goal, expected: None };
     if !policy::compression::can_pay(&goal, raw.len()) {
         return unlooked(policy::compression::never().into());
+    }
+    if !CHOICES.with_borrow_mut(|choices| choices.may_look(&goal, raw.len())) {
+        return unlooked(if is_zero(raw) { Compression::ZeroRun } else { policy::compression::never() }.into());
     }
     let probe = probe::probe(raw);
     if let Some(encoding) = policy::compression::without_a_look(&goal, probe, raw.len(), &known.unwrap_or_default()) {
@@ -47,7 +54,7 @@ pub(crate) fn choose(mode: Mode, raw: &[u8], described: Data) -> Choice {
         None => look(choices, &goal, (glance, probe), raw, &data),
     });
     let encoding = CANDIDATES[chosen.candidate].encoding(&data).expect("what was predicted has a meaning");
-    Choice { encoding, expected: Some(chosen) }
+    Choice { encoding, goal, expected: Some(chosen) }
 }
 
 /// An archive looks at each block anew.
@@ -69,10 +76,17 @@ fn look(choices: &mut Choices, goal: &Goal, (glance, probe): (Glance, Probe), ra
     choices.choose((glance, likeness(goal.mode, data, &features)), &predictions, goal, &mut trials)
 }
 
-/// Learns what the block took in the end.
-pub(crate) fn learn(choice: &Choice, raw_bytes: usize, stored_bytes: usize) {
-    if let Some(chosen) = &choice.expected {
-        CHOICES.with_borrow_mut(|choices| choices.learn(chosen, stored_bytes as f32 / raw_bytes.max(1) as f32));
+impl Choice {
+    /// Encodes by the choice, and learns what it gave: `stored_bytes` says how much of `raw_bytes` is left. Where time is weighed, it is measured.
+    pub fn carry_out<T>(&self, raw_bytes: usize, encode: impl FnOnce() -> T, stored_bytes: impl Fn(&T) -> usize) -> T {
+        let Some(chosen) = &self.expected else { return encode() };
+        let begin_ns = self.goal.mode.follows_machine().then(core_speed::thread_ns);
+        let encoded = encode();
+        let per_byte = |value: f32| value / raw_bytes.max(1) as f32;
+        let encode_ns = begin_ns.map(|begin_ns| per_byte((core_speed::thread_ns() - begin_ns) as f32));
+        let gave = Gave { share: per_byte(stored_bytes(&encoded) as f32), encode_ns };
+        CHOICES.with_borrow_mut(|choices| choices.learn(chosen, &gave, &self.goal, raw_bytes));
+        encoded
     }
 }
 
@@ -180,8 +194,9 @@ mod tests {
             for seed in 0..40 {
                 let raw = decimals(seed);
                 let choice = choose(mode, &raw, Data::default());
-                let stored = filter::with_filtered(&choice.encoding, &raw, |raw| codec::encode(&choice.encoding, raw));
-                learn(&choice, raw.len(), stored.map_or(raw.len(), |bytes| bytes.len()));
+                let encode =
+                    || filter::with_filtered(&choice.encoding, &raw, |raw| codec::encode(&choice.encoding, raw));
+                choice.carry_out(raw.len(), encode, |stored| stored.as_ref().map_or(raw.len(), Vec::len));
                 last = choice.encoding.compression;
             }
             assert!(matches!(last, policy::Compression::Pco { .. }), "{mode:?}: {last:?}");

@@ -57,7 +57,7 @@ fn encode_ns(compression: Compression, text: &[u8]) -> f32 {
 }
 
 /// What this thread computed, whatever else the machine does.
-fn thread_ns() -> u64 {
+pub(crate) fn thread_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

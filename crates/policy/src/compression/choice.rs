@@ -5,6 +5,7 @@
 //! block at once. What is uncertain and may be better is tried first, so that a class of many blocks settles on what is
 //! best for it whatever the model thought, and what is predicted surely is never tried.
 
+use super::allowance::Allowance;
 use super::candidates::CANDIDATES;
 use super::class::{Class, KNOWN_AFTER_BLOCKS, Likeness};
 use super::credit::Credit;
@@ -46,8 +47,27 @@ pub struct Chosen {
     pub candidate: usize,
     /// Base-2 logarithm of stored / raw bytes as the model predicts it, uncorrected.
     predicted: f32,
+    /// By one core of this machine, a raw byte, before the class corrects it.
+    predicted_ns: f32,
     /// Number of its class.
     class: u64,
+}
+
+impl Chosen {
+    /// Returns the base-2 logarithm of how many times as long as predicted the block took.
+    fn log_slowness(&self, gave: &Gave) -> Option<f32> {
+        let encode_ns = gave.encode_ns.filter(|_| self.candidate >= FIRST_TIMED)?;
+        Some((encode_ns / self.predicted_ns).clamp(MIN_SLOWNESS, MAX_SLOWNESS).log2())
+    }
+}
+
+/// What a choice gave of a whole block.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gave {
+    /// Stored / raw bytes.
+    pub share: f32,
+    /// By one core, a raw byte; `None` where it was not measured.
+    pub encode_ns: Option<f32>,
 }
 
 /// What is seen of a block at the first look, which costs little.
@@ -88,6 +108,15 @@ const CLOSE_LOOK_EVERY: u32 = 16;
 pub(super) const MIN_SHARE: f32 = 1e-6;
 /// What is so far from what was expected is no longer like it (base-2 logarithm).
 const UNEXPECTED: f32 = 0.25;
+/// Times vary more, with what else the machine does.
+const UNEXPECTED_TIME: f32 = 0.5;
+/// What is stored as it is, or but for runs of zeros, takes too little time to say how slow others are.
+const FIRST_TIMED: usize = 2;
+/// What seems faster or slower was not measured well (times as long as predicted).
+const MIN_SLOWNESS: f32 = 0.125;
+const MAX_SLOWNESS: f32 = 8.0;
+/// How fast what new classes are taken for follows the times of all blocks (share).
+const FOLLOWING_OF_TIMES: f32 = 1.0 / 16.0;
 
 /// What is known of the classes met so far.
 #[derive(Clone, Debug, Default)]
@@ -95,6 +124,9 @@ pub struct Choices {
     classes: Vec<Class>,
     recent: Vec<Recent>,
     credit: Credit,
+    /// Base-2 logarithm of how many times as long as predicted blocks take.
+    log_slowness: f32,
+    allowance: Allowance,
     /// That were looked at closely.
     blocks: u64,
 }
@@ -109,6 +141,11 @@ pub struct Goal {
 }
 
 impl Choices {
+    /// Returns whether the next block, of so many bytes, may be looked at; once for each.
+    pub fn may_look(&mut self, goal: &Goal, raw_bytes: usize) -> bool {
+        self.allowance.may_look(goal, raw_bytes)
+    }
+
     /// Returns what was chosen lately for blocks like this one, without a closer look.
     pub fn recall(&mut self, glance: &Glance) -> Option<Chosen> {
         let recent = self.recent.iter_mut().find(|recent| recent.left > 0 && recent.glance.is_like(glance))?;
@@ -125,6 +162,7 @@ impl Choices {
         trials: &mut impl Trials,
     ) -> Chosen {
         self.blocks += 1;
+        self.allowance.spend_on_close_look(goal);
         let met = self.blocks;
         let mut credit = self.credit;
         let class = self.class(likeness, met);
@@ -134,8 +172,9 @@ impl Choices {
             credit.earn(goal.mode, best.encode_ns, trials.raw_bytes(), blocks, is_new);
         }
         let candidate = settle(class, predictions, goal, (trials, &mut credit));
-        let predicted = predictions[candidate].map_or(0.0, |prediction| prediction.log_share);
-        let chosen = Chosen { candidate, predicted, class: class.number };
+        let prediction = predictions[candidate].expect("what is best was predicted");
+        let (predicted, predicted_ns) = (prediction.log_share, prediction.encode_ns * goal.slowness);
+        let chosen = Chosen { candidate, predicted, predicted_ns, class: class.number };
         // An archive looks at each block.
         let is_known = class.blocks >= KNOWN_AFTER_BLOCKS && goal.mode != Mode::Archival;
         self.credit = credit;
@@ -151,13 +190,22 @@ impl Choices {
         self.recent.push(Recent { glance, chosen, left });
     }
 
-    /// Learns what a choice gave: stored / raw bytes of the whole block.
-    pub fn learn(&mut self, chosen: &Chosen, share: f32) {
+    /// Learns what a choice gave of a block of so many bytes.
+    pub fn learn(&mut self, chosen: &Chosen, gave: &Gave, goal: &Goal, raw_bytes: usize) {
+        if chosen.candidate > 0 {
+            self.allowance.settle(goal, gave, raw_bytes);
+        }
         let Some(class) = self.classes.iter_mut().find(|class| class.number == chosen.class) else { return };
-        let log_share = share.max(MIN_SHARE).log2();
+        let log_share = gave.share.max(MIN_SHARE).log2();
         let expected = class.log_share(chosen.candidate, chosen.predicted);
         class.learn(chosen.candidate, log_share - chosen.predicted);
-        if (log_share - expected).abs() > UNEXPECTED {
+        let mut is_unexpected = (log_share - expected).abs() > UNEXPECTED;
+        if let Some(log_slowness) = chosen.log_slowness(gave) {
+            is_unexpected |= (log_slowness - class.log_slowness).abs() > UNEXPECTED_TIME;
+            class.learn_slowness(log_slowness);
+            self.log_slowness += FOLLOWING_OF_TIMES * (log_slowness - self.log_slowness);
+        }
+        if is_unexpected {
             self.recent.retain(|recent| recent.chosen != *chosen);
         }
     }
@@ -174,7 +222,7 @@ impl Choices {
             let forgotten = self.classes.swap_remove(oldest).number;
             self.recent.retain(|recent| recent.chosen.class != forgotten);
         }
-        self.classes.push(Class::new(likeness, met));
+        self.classes.push(Class::new(likeness, met, self.log_slowness));
         self.classes.last_mut().expect("one was pushed")
     }
 }
@@ -215,6 +263,7 @@ mod tests {
     };
     const GOAL: Goal =
         Goal { mode: Mode::Balanced, conditions: Conditions { bytes_per_second: 500e6, cores: 1.0 }, slowness: 1.0 };
+    const BLOCK_BYTES: usize = 256 << 10;
     const PLAIN: usize = 3;
     const SHUFFLED: usize = 6;
 
@@ -242,7 +291,7 @@ mod tests {
         }
 
         fn raw_bytes(&self) -> usize {
-            1 << 18
+            BLOCK_BYTES
         }
     }
 
@@ -276,7 +325,12 @@ mod tests {
         let mut none = Block(&|_| panic!("tried"), Vec::new());
         for _ in 0..3 {
             let chosen = choose(&mut choices, &predictions, &mut none);
-            choices.learn(&chosen, if chosen.candidate == SHUFFLED { 0.9 } else { 0.5 });
+            choices.learn(
+                &chosen,
+                &Gave { share: if chosen.candidate == SHUFFLED { 0.9 } else { 0.5 }, encode_ns: None },
+                &GOAL,
+                BLOCK_BYTES,
+            );
         }
         assert_eq!(choose(&mut choices, &predictions, &mut none).candidate, PLAIN);
     }
@@ -305,7 +359,12 @@ mod tests {
                 .recall(&GLANCE)
                 .unwrap_or_else(|| choose(&mut choices, &predictions, &mut Block(&|_| 1.0, Vec::new())));
             assert_eq!(chosen.candidate, SHUFFLED, "block {block}");
-            choices.learn(&chosen, if block < 3 { 0.5 } else { 0.59 });
+            choices.learn(
+                &chosen,
+                &Gave { share: if block < 3 { 0.5 } else { 0.59 }, encode_ns: None },
+                &GOAL,
+                BLOCK_BYTES,
+            );
         }
     }
 
@@ -320,7 +379,7 @@ mod tests {
         choices.choose((other, moved), &predictions, &GOAL, &mut none);
         assert_eq!(choices.recall(&GLANCE), Some(earlier));
         let expected = choices.classes[0].log_share(SHUFFLED, -1.5);
-        choices.learn(&earlier, 0.9);
+        choices.learn(&earlier, &Gave { share: 0.9, encode_ns: None }, &GOAL, BLOCK_BYTES);
         assert_eq!(choices.recall(&GLANCE), None);
         assert!(choices.classes[0].log_share(SHUFFLED, -1.5) > expected + 0.2);
     }
@@ -337,12 +396,35 @@ mod tests {
     }
 
     #[test]
+    fn an_encoding_that_takes_longer_than_predicted_is_left_where_time_is_all() {
+        let goal = Goal {
+            mode: Mode::Performance,
+            conditions: Conditions { bytes_per_second: 200e6, cores: 1.0 },
+            slowness: 1.0,
+        };
+        for (encode_ns, is_left) in [(2.0, false), (9.0, true)] {
+            let mut choices = Choices::default();
+            let mut block = Block(&|_| 0.4, Vec::new());
+            let mut last = 0;
+            for _ in 0..100 {
+                let chosen = choices.recall(&GLANCE).unwrap_or_else(|| {
+                    choices.choose((GLANCE, LIKENESS), &predicted((-0.5, 0.01), (-1.2, 0.01)), &goal, &mut block)
+                });
+                let share = if chosen.candidate == SHUFFLED { 0.43 } else { 1.0 };
+                choices.learn(&chosen, &Gave { share, encode_ns: Some(encode_ns) }, &goal, BLOCK_BYTES);
+                last = chosen.candidate;
+            }
+            assert_eq!(last == 0, is_left, "{encode_ns} ns a byte: {last}");
+        }
+    }
+
+    #[test]
     fn what_another_block_was_wrong_by_is_tried_before_it_decides_against_compression() {
         let mut choices = Choices::default();
         let mut predictions = predicted((-1.0, 0.01), (-1.2, 0.01));
         predictions[PLAIN] = None;
         let chosen = choose(&mut choices, &predictions, &mut Block(&|_| panic!("tried"), Vec::new()));
-        choices.learn(&chosen, 1.0);
+        choices.learn(&chosen, &Gave { share: 1.0, encode_ns: None }, &GOAL, BLOCK_BYTES);
         let mut block = Block(&|_| 0.5, Vec::new());
         assert_eq!(choose(&mut choices, &predictions, &mut block).candidate, SHUFFLED);
         assert_eq!(block.1, [SHUFFLED]);
@@ -407,12 +489,12 @@ mod tests {
                 looks += 1;
                 choose(&mut choices, &predictions, &mut Block(&|_| panic!("tried"), Vec::new()))
             });
-            choices.learn(&chosen, 0.36);
+            choices.learn(&chosen, &Gave { share: 0.36, encode_ns: None }, &GOAL, BLOCK_BYTES);
         }
         assert!((20..50).contains(&looks), "{looks}");
         assert_eq!(choices.recall(&Glance { log_collisions: 3.0, ..GLANCE }), None);
         let chosen = choose(&mut choices, &predictions, &mut Block(&|_| panic!("tried"), Vec::new()));
-        choices.learn(&chosen, 0.9);
+        choices.learn(&chosen, &Gave { share: 0.9, encode_ns: None }, &GOAL, BLOCK_BYTES);
         assert_eq!(choices.recall(&GLANCE), None);
     }
 }

@@ -64,6 +64,8 @@ pub(super) struct Class {
     tried_now: [bool; CANDIDATES.len()],
     /// What blocks gave / what was expected of them since, of all candidates.
     bias: f32,
+    /// Base-2 logarithm of how many times as long as predicted its blocks take.
+    pub log_slowness: f32,
     pub blocks: u32,
     blocks_since_look: u32,
     pub last_met: u64,
@@ -83,13 +85,14 @@ impl Family {
 }
 
 impl Class {
-    pub fn new(likeness: Likeness, met: u64) -> Self {
+    pub fn new(likeness: Likeness, met: u64, log_slowness: f32) -> Self {
         Class {
             number: met,
             likeness,
             tried: [None; CANDIDATES.len()],
             tried_now: [false; CANDIDATES.len()],
             bias: 0.0,
+            log_slowness,
             blocks: 0,
             blocks_since_look: 0,
             last_met: met,
@@ -102,7 +105,13 @@ impl Class {
         (predicted + correction).min(0.0)
     }
 
+    /// Learns how many times as long as predicted a block took (base-2 logarithm).
+    pub fn learn_slowness(&mut self, log_slowness: f32) {
+        self.log_slowness += FOLLOWING * (log_slowness - self.log_slowness);
+    }
+
     pub fn weigh(&self, predictions: &Predictions, goal: &Goal) -> Weighed {
+        let encode_slowness = if goal.mode.follows_machine() { self.log_slowness.exp2() } else { 1.0 };
         let families = self.families();
         let doubt = if goal.mode == Mode::Archival { DOUBT_OF_ARCHIVES } else { DOUBT };
         Weighed(std::array::from_fn(|candidate| {
@@ -115,7 +124,7 @@ impl Class {
             let expected = (prediction.log_share + correction).min(0.0);
             let cost = |deviations: f32| {
                 let log_share = expected + deviations * deviation;
-                goal.mode.cost(&expected_outcome(prediction, log_share, goal), &goal.conditions)
+                goal.mode.cost(&expected_outcome(prediction, log_share, goal, encode_slowness), &goal.conditions)
             };
             let is_open = (left * prediction.deviation).max(unsure) > 0.0;
             Some(Weight { is_open, at_best: cost(-doubt), expected: cost(0.0), at_worst: cost(doubt) })
@@ -205,10 +214,10 @@ fn correction_deviation(correction: f32) -> f32 {
 }
 
 /// Returns what a candidate gives on this machine if that is its share (base-2 logarithm).
-fn expected_outcome(prediction: &Prediction, log_share: f32, goal: &Goal) -> Outcome {
+fn expected_outcome(prediction: &Prediction, log_share: f32, goal: &Goal, encode_slowness: f32) -> Outcome {
     Outcome {
         share: log_share.min(0.0).exp2(),
-        encode_ns: prediction.encode_ns * goal.slowness,
+        encode_ns: prediction.encode_ns * goal.slowness * encode_slowness,
         decode_ns: prediction.decode_ns * goal.slowness,
     }
 }
@@ -233,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_trial_on_the_block_at_hand_says_how_far_earlier_ones_have_moved() {
-        let mut class = Class::new(LIKENESS, 1);
+        let mut class = Class::new(LIKENESS, 1, 0.0);
         class.tried(ZSTD_1, &predicted(-1.0), 0.25);
         class.tried(ZSTD_3, &predicted(-1.1), 0.25);
         assert_eq!(class.log_share(ZSTD_3, -1.1), -2.0);
@@ -244,7 +253,7 @@ mod tests {
 
     #[test]
     fn what_is_stored_as_it_is_teaches_nothing() {
-        let mut class = Class::new(LIKENESS, 1);
+        let mut class = Class::new(LIKENESS, 1, 0.0);
         class.learn(ZSTD_1, 0.0);
         class.learn(ZSTD_1, 0.8);
         let bias = class.bias;
@@ -255,7 +264,7 @@ mod tests {
 
     #[test]
     fn a_block_that_gave_what_relatives_said_changes_nothing() {
-        let mut class = Class::new(LIKENESS, 1);
+        let mut class = Class::new(LIKENESS, 1, 0.0);
         class.tried(ZSTD_1, &predicted(-1.0), 0.25);
         let expected = class.log_share(ZSTD_3, -1.1);
         for _ in 0..30 {
@@ -267,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_candidate_that_seems_to_save_nothing_stays_open() {
-        let mut class = Class::new(LIKENESS, 1);
+        let mut class = Class::new(LIKENESS, 1, 0.0);
         class.learn(ZSTD_1, 2.0);
         let goal = Goal { mode: Mode::Balanced, conditions: Conditions::default(), slowness: 1.0 };
         let mut predictions = [None; CANDIDATES.len()];
@@ -285,7 +294,7 @@ mod tests {
         predictions[ZSTD_1] = Some(predicted(-1.0));
         for (slowness, best) in [(1.0, 0), (0.25, ZSTD_1)] {
             let goal = Goal { mode: Mode::Performance, conditions, slowness };
-            assert_eq!(Class::new(LIKENESS, 1).weigh(&predictions, &goal).best(), best);
+            assert_eq!(Class::new(LIKENESS, 1, 0.0).weigh(&predictions, &goal).best(), best);
         }
     }
 }

@@ -1,0 +1,111 @@
+//! What mode `performance` may lose: blocks never take much longer in all than if they were stored as they are.
+
+use super::choice::{Gave, Goal};
+use super::mode::{Mode, Outcome};
+
+/// Of the time that blocks take as they are, looks and encodings that save nothing may take so much in all.
+const LOST: f32 = 0.015;
+/// What may be lost before anything was earned, and what is kept at most, so that a long run of blocks which lose is not paid for by those that gained
+/// before (ns).
+const FIRST_NS: f32 = 0.5e6;
+const MAX_NS: f32 = 2e6;
+
+/// Of a first look, and of a close one, as the model's times are (ns).
+const GLANCE_NS: f32 = 10_000.0;
+const CLOSE_LOOK_NS: f32 = 30_000.0;
+
+/// Nanoseconds that may still be lost.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allowance {
+    ns: f32,
+}
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Allowance { ns: FIRST_NS }
+    }
+}
+
+impl Allowance {
+    /// Earns by a block of so many bytes, and spends on a first look at it; returns `false` where it may not be looked at. Other modes
+    /// may: they give time for bytes.
+    pub fn may_look(&mut self, goal: &Goal, raw_bytes: usize) -> bool {
+        if goal.mode != Mode::Performance {
+            return true;
+        }
+        self.add(LOST * as_it_is_ns(goal) * raw_bytes as f32);
+        let may_look = self.ns >= 0.0;
+        if may_look {
+            self.spend(goal, GLANCE_NS);
+        }
+        may_look
+    }
+
+    pub fn spend_on_close_look(&mut self, goal: &Goal) {
+        if goal.mode == Mode::Performance {
+            self.spend(goal, CLOSE_LOOK_NS);
+        }
+    }
+
+    /// Settles what a block saved or lost that was not stored as it is.
+    pub fn settle(&mut self, goal: &Goal, gave: &Gave, raw_bytes: usize) {
+        let Some(encode_ns) = gave.encode_ns.filter(|_| goal.mode == Mode::Performance) else { return };
+        self.add((as_it_is_ns(goal) - cost_ns(goal, gave.share, encode_ns)) * raw_bytes as f32);
+    }
+
+    fn spend(&mut self, goal: &Goal, ns: f32) {
+        self.add(-ns * goal.slowness / goal.conditions.cores);
+    }
+
+    fn add(&mut self, ns: f32) {
+        self.ns = (self.ns + ns).min(MAX_NS);
+    }
+}
+
+fn as_it_is_ns(goal: &Goal) -> f32 {
+    cost_ns(goal, 1.0, 0.0)
+}
+
+/// Of a raw byte.
+fn cost_ns(goal: &Goal, share: f32, encode_ns: f32) -> f32 {
+    Mode::Performance.cost(&Outcome { share, encode_ns, decode_ns: 0.0 }, &goal.conditions)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Conditions;
+    use super::*;
+
+    const RAW_BYTES: usize = 256 << 10;
+
+    fn goal(bytes_per_second: f32) -> Goal {
+        Goal { mode: Mode::Performance, conditions: Conditions { bytes_per_second, cores: 1.0 }, slowness: 1.0 }
+    }
+
+    #[test]
+    fn blocks_that_gain_nothing_take_hardly_longer_than_as_they_are() {
+        for rate in [50e6, 500e6, 2e9] {
+            let (goal, mut allowance) = (goal(rate), Allowance::default());
+            let (blocks, mut lost_ns) = (2000, 0.0);
+            for _ in 0..blocks {
+                if allowance.may_look(&goal, RAW_BYTES) {
+                    allowance.spend_on_close_look(&goal);
+                    lost_ns += GLANCE_NS + CLOSE_LOOK_NS;
+                }
+            }
+            let as_they_are_ns = blocks as f32 * RAW_BYTES as f32 * 1e9 / rate;
+            assert!(lost_ns < 1.1 * LOST * as_they_are_ns + FIRST_NS, "{rate}: {lost_ns} of {as_they_are_ns}");
+            assert!(lost_ns > 0.005 * as_they_are_ns, "{rate}: {lost_ns} of {as_they_are_ns}");
+        }
+    }
+
+    #[test]
+    fn an_encoding_that_takes_longer_than_it_saves_is_paid_for_by_the_next_blocks() {
+        let (goal, mut allowance) = (goal(1e9), Allowance::default());
+        allowance.settle(&goal, &Gave { share: 0.9, encode_ns: Some(3.0) }, RAW_BYTES);
+        let looked = (0..100).filter(|_| allowance.may_look(&goal, RAW_BYTES)).count();
+        assert!((5..40).contains(&looked), "{looked}");
+        allowance.settle(&goal, &Gave { share: 0.01, encode_ns: Some(0.1) }, 64 * RAW_BYTES);
+        assert!((0..100).all(|_| allowance.may_look(&goal, RAW_BYTES)));
+    }
+}
