@@ -4,10 +4,10 @@
 
 use std::cell::RefCell;
 
-use policy::Encoding;
 use policy::compression::{
     CANDIDATES, Choices, Chosen, Compression, Data, Gave, Glance, Goal, Likeness, Mode, Probe, Trials,
 };
+use policy::{Element, Encoding};
 
 use crate::features::{self, FEATURES, Looked};
 use crate::fingerprint::is_zero;
@@ -31,7 +31,7 @@ pub(crate) struct Choice {
 
 /// Returns how `raw` should be encoded; `described` is what somebody knows of its data, at least the order of bytes.
 pub(crate) fn choose(mode: Mode, raw: &[u8], described: Data) -> Choice {
-    let known = described.is_known.then_some(described);
+    let known = says_something(&described).then_some(described);
     let slowness = if mode.follows_machine() { core_speed::slowness() } else { 1.0 };
     let goal = Goal { mode, conditions: conditions::now(), slowness };
     let unlooked = |encoding| Choice { encoding, goal, expected: None };
@@ -55,6 +55,11 @@ pub(crate) fn choose(mode: Mode, raw: &[u8], described: Data) -> Choice {
     });
     let encoding = CANDIDATES[chosen.candidate].encoding(&data).expect("what was predicted has a meaning");
     Choice { encoding, goal, expected: Some(chosen) }
+}
+
+/// That data are bytes says nothing of what they have in common with those before: pixels of several colours, or a smooth field.
+fn says_something(described: &Data) -> bool {
+    described.is_known && (described.element != Element::U8 || described.record_length > 1)
 }
 
 /// An archive looks at each block anew.
@@ -178,6 +183,19 @@ mod tests {
         let halves: Vec<u8> = (0..BLOCK_BYTES).map(|at| (at >= BLOCK_BYTES / 2) as u8).collect();
         let sampled = sample(&halves, &Data { record_length: 8192, ..Data::default() });
         assert_eq!((sampled.len(), sampled.contains(&0), sampled.contains(&1)), (TRIAL_BYTES, true, true));
+    }
+
+    #[test]
+    fn bytes_are_looked_at_though_their_type_is_known() {
+        let wave = |at: usize| (at as f64 * 0.02).sin() + (at as f64 * 0.0007).cos();
+        let raw: Vec<u8> = (0..BLOCK_BYTES).map(|at| (wave(at) * 30.0 + 100.0) as u8).collect();
+        let stored_as = |described| {
+            let choice = choose(Mode::Archival, &raw, described);
+            let encoded = filter::with_filtered(&choice.encoding, &raw, |raw| codec::encode(&choice.encoding, raw));
+            encoded.map_or(raw.len(), |bytes| bytes.len())
+        };
+        let known = Data { element: Element::U8, record_length: 1, is_known: true, ..Data::default() };
+        assert!(stored_as(known) <= stored_as(Data::default()));
     }
 
     /// Readings in hundredths, as sensors give them.
