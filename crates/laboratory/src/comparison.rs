@@ -164,14 +164,14 @@ mod tests {
     fn one_encoding_for_all_blocks_is_the_best_on_the_whole() {
         let totals = crate::candidate_totals(&measurements());
         assert_eq!(best_single(Mode::Archival, &Conditions::default(), &totals), 17);
-        let fast = Conditions { bytes_per_second: 1e12, cores: 1.0 };
+        let fast = Conditions { bytes_per_second: 1e12, ..Conditions::default() };
         assert_eq!(best_single(Mode::Performance, &fast, &totals), 0);
     }
 
     #[test]
     fn the_oracle_of_performance_follows_the_link() {
-        let slow = Conditions { bytes_per_second: 1e6, cores: 1.0 };
-        let fast = Conditions { bytes_per_second: 1e12, cores: 1.0 };
+        let slow = Conditions { bytes_per_second: 1e6, ..Conditions::default() };
+        let fast = Conditions { bytes_per_second: 1e12, ..Conditions::default() };
         let [block, _] = measurements();
         assert_eq!(oracle(Mode::Performance, &slow, &block), 17);
         assert_eq!(oracle(Mode::Performance, &fast, &block), 0);

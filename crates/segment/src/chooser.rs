@@ -33,7 +33,7 @@ pub(crate) struct Choice {
 pub(crate) fn choose(mode: Mode, raw: &[u8], described: Data) -> Choice {
     let known = says_something(&described).then_some(described);
     let slowness = if mode.follows_machine() { core_speed::slowness() } else { 1.0 };
-    let goal = Goal { mode, conditions: conditions::now(), slowness };
+    let goal = Goal { mode, conditions: conditions::now(mode), slowness };
     let unlooked = |encoding| Choice { encoding, goal, expected: None };
     if !policy::compression::can_pay(&goal, raw.len()) {
         return unlooked(policy::compression::never().into());

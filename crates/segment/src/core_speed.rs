@@ -63,7 +63,7 @@ pub(crate) fn thread_ns() -> u64 {
 }
 
 /// Returns words of a vocabulary whose first ones are the most frequent.
-fn text() -> Vec<u8> {
+pub(crate) fn text() -> Vec<u8> {
     let mut state = 1u64;
     let mut draw = |below: u64| {
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);

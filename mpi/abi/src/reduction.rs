@@ -87,8 +87,9 @@ fn conditions(link: &Link, nodes: usize) -> Conditions {
 
 /// Lets mode `performance` weigh this link and these cores, where this process encodes.
 fn weigh_by(link: &Link, idle_cores: f64) {
-    let cores = idle_cores.max(1.0) as f32;
-    segment::set_conditions(policy::compression::Conditions { bytes_per_second: link.bytes_per_s as f32, cores });
+    let (bytes_per_second, cores) = (link.bytes_per_s as f32, idle_cores.max(1.0) as f32);
+    let usual = policy::compression::Conditions::default();
+    segment::set_conditions(policy::compression::Conditions { bytes_per_second, cores, ..usual });
 }
 
 /// Returns how many processes the launcher started, from its variables; 1 without any.

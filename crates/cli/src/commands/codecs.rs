@@ -1,5 +1,6 @@
 //! `thalweg codecs`: what each encoding makes of a user's data, and what the chooser makes of it.
 
+mod core_watts;
 mod document;
 mod table;
 
@@ -8,6 +9,8 @@ use std::path::{Path, PathBuf};
 use format::Mode;
 use laboratory::{Block, Drawn, Measured, Measurement, ModeComparison, REFERENCES, Total};
 use policy::compression::Conditions;
+
+use core_watts::CoreWatts;
 
 use crate::byte_size;
 use crate::output::Output;
@@ -51,12 +54,14 @@ fn link(text: &str) -> Result<u64, String> {
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let blocks = draw_blocks(&arguments.data, arguments.blocks)?;
     check_pictures(&arguments.plot, &blocks)?;
-    let runs = runs(&arguments.link);
+    // Before anything else keeps cores busy.
+    let core_watts = CoreWatts::of_machine();
+    let runs = runs(&arguments.link, core_watts);
     let progress = output.progress("codecs");
     progress.set_total(bytes_of(&blocks) * (1 + runs.len() as u64));
     let measure = |raw: &[u8]| (laboratory::measure(raw), laboratory::measure_references(raw));
     let sampled = on_all_cores(blocks, output, &progress, measure)?;
-    let results = Results::of(&sampled, &runs, &progress)?;
+    let results = Results::of(&sampled, core_watts, &runs, &progress)?;
     progress.finish();
     draw(&arguments.plot, &arguments.data, &results)?;
     output.document(&document::document(&results))?;
@@ -70,10 +75,11 @@ fn check_pictures(pictures: &[Picture], blocks: &[Block]) -> anyhow::Result<()> 
     pictures.iter().try_for_each(|picture| output_file::check(picture.path(), inputs()))
 }
 
-/// Returns each mode with what it is run under; only `performance` asks for the link.
-fn runs(links: &[u64]) -> Vec<(Mode, Conditions)> {
-    let over = |link: &u64| (Mode::Performance, Conditions { bytes_per_second: *link as f32, ..Conditions::default() });
-    let others = [Mode::Balanced, Mode::Archival, Mode::Energy].map(|mode| (mode, Conditions::default()));
+/// Returns each mode with what it is run under; only `performance` asks for the link, and `energy` for a core's watts.
+fn runs(links: &[u64], core_watts: CoreWatts) -> Vec<(Mode, Conditions)> {
+    let usual = core_watts.conditions();
+    let over = |link: &u64| (Mode::Performance, Conditions { bytes_per_second: *link as f32, ..usual });
+    let others = [Mode::Balanced, Mode::Archival, Mode::Energy].map(|mode| (mode, usual));
     links.iter().map(over).chain(others).collect()
 }
 
@@ -85,6 +91,7 @@ struct Results {
     files: usize,
     blocks: usize,
     raw_bytes: u64,
+    core_watts: CoreWatts,
     candidates: Vec<Total>,
     references: Vec<Total>,
     /// Those of `performance` first, in the links' order.
@@ -92,7 +99,12 @@ struct Results {
 }
 
 impl Results {
-    fn of(sampled: &Sampled<MeasuredBlock>, runs: &[(Mode, Conditions)], progress: &Progress) -> anyhow::Result<Self> {
+    fn of(
+        sampled: &Sampled<MeasuredBlock>,
+        core_watts: CoreWatts,
+        runs: &[(Mode, Conditions)],
+        progress: &Progress,
+    ) -> anyhow::Result<Self> {
         let blocks = &sampled.blocks;
         let (measurements, references): (Vec<Measurement>, Vec<References>) = sampled.made.iter().cloned().unzip();
         let modes = runs.iter().map(|(mode, conditions)| compare(*mode, *conditions, blocks, &measurements, progress));
@@ -102,6 +114,7 @@ impl Results {
             files: blocks.chunk_by(|one, next| one.path == next.path).count(),
             blocks: blocks.len(),
             raw_bytes: bytes_of(blocks),
+            core_watts,
             candidates: laboratory::candidate_totals(&measurements),
             references: laboratory::reference_totals(&references).to_vec(),
             modes: modes.collect::<anyhow::Result<_>>()?,

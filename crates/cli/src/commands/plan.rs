@@ -229,5 +229,6 @@ fn conditions(machine: &Machine) -> Conditions {
     let cores = if machine.idle_cores > 0.0 { machine.idle_cores } else { machine.cores };
     // Encoding is timed here, by cores of another speed.
     let cores = (cores * machine.core_speed) as f32;
-    Conditions { bytes_per_second: (storage_mb_per_s.min(machine.link_mb_per_s) * 1e6) as f32, cores }
+    let bytes_per_second = (storage_mb_per_s.min(machine.link_mb_per_s) * 1e6) as f32;
+    Conditions { bytes_per_second, cores, ..Conditions::default() }
 }

@@ -15,7 +15,7 @@ pub fn measure(repository: &Repository, store: &StoreAddress) {
     }
     let usual = Conditions::default();
     let bytes_per_second = link_bytes_per_second(store).unwrap_or(usual.bytes_per_second);
-    segment::set_conditions(Conditions { bytes_per_second, cores: idle_cores() });
+    segment::set_conditions(Conditions { bytes_per_second, cores: idle_cores(), ..usual });
 }
 
 fn link_bytes_per_second(store: &StoreAddress) -> Option<f32> {

@@ -35,7 +35,12 @@ fn the_document_has_what_was_promised_and_its_sums_agree() {
     assert!(
         candidates.iter().any(|row| row["name"] == "zstd:1") && !found["references"].as_array().unwrap().is_empty()
     );
+    let core_watts = number(&found["core_watts"]);
     for row in candidates {
+        let core_seconds = number(&row["compress_seconds"]) + number(&row["decompress_seconds"]);
+        let joules = core_watts * core_seconds + 200e-9 * number(&row["stored_bytes"]);
+        let joules_per_gb = joules / (number(&found["original_bytes"]) / 1e9);
+        assert!((number(&row["energy_j_per_gb"]) / joules_per_gb - 1.0).abs() < 1e-3, "{joules_per_gb}: {row}");
         let ratio = number(&found["original_bytes"]) / number(&row["stored_bytes"]);
         assert!((ratio - number(&row["ratio"])).abs() < 1e-9);
         assert!(number(&row["stored_bytes"]) >= number(&found["oracle_bytes"]), "the oracle is beaten: {row}");
@@ -66,6 +71,22 @@ fn the_table_fits_a_terminal_and_has_all_modes() {
     }
     let longest = text.lines().map(|line| line.chars().count()).max();
     assert!(longest <= Some(100), "{longest:?}: {text}");
+}
+
+#[test]
+fn energy_says_where_its_watts_are_from() {
+    let folder = data();
+    let (text, found) = (codecs(folder.path(), &[]).text(), codecs(folder.path(), &["--json"]).json());
+    let (watts, said) = match found["core_watts_source"].as_str() {
+        Some("rapl") => (1.0..=100.0, "W a busy core (measured here by RAPL)"),
+        // As on machines that count no energy.
+        Some("model") => (10.0..=10.0, "energy is 10.0 W a busy core (assumed, not measured)"),
+        other => panic!("{other:?} is no source: {found}"),
+    };
+    assert!(watts.contains(&found["core_watts"].as_f64().unwrap()), "{found}");
+    // Another process may measure what this one could not, and the other way round.
+    assert!(text.contains(said) || Path::new("/sys/class/powercap").exists(), "{text}");
+    assert!(text.contains("200 nJ a stored byte"), "{text}");
 }
 
 #[test]

@@ -79,7 +79,11 @@ mod tests {
     const RAW_BYTES: usize = 256 << 10;
 
     fn goal(bytes_per_second: f32) -> Goal {
-        Goal { mode: Mode::Performance, conditions: Conditions { bytes_per_second, cores: 1.0 }, slowness: 1.0 }
+        Goal {
+            mode: Mode::Performance,
+            conditions: Conditions { bytes_per_second, cores: 1.0, ..Conditions::default() },
+            slowness: 1.0,
+        }
     }
 
     #[test]

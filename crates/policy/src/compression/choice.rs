@@ -261,8 +261,8 @@ mod tests {
         is_rounded: false,
         log_collisions: 1.0,
     };
-    const GOAL: Goal =
-        Goal { mode: Mode::Balanced, conditions: Conditions { bytes_per_second: 500e6, cores: 1.0 }, slowness: 1.0 };
+    const CONDITIONS: Conditions = Conditions { bytes_per_second: 500e6, cores: 1.0, core_watts: 10.0 };
+    const GOAL: Goal = Goal { mode: Mode::Balanced, conditions: CONDITIONS, slowness: 1.0 };
     const BLOCK_BYTES: usize = 256 << 10;
     const PLAIN: usize = 3;
     const SHUFFLED: usize = 6;
@@ -399,7 +399,7 @@ mod tests {
     fn an_encoding_that_takes_longer_than_predicted_is_left_where_time_is_all() {
         let goal = Goal {
             mode: Mode::Performance,
-            conditions: Conditions { bytes_per_second: 200e6, cores: 1.0 },
+            conditions: Conditions { bytes_per_second: 200e6, cores: 1.0, ..Conditions::default() },
             slowness: 1.0,
         };
         for (encode_ns, is_left) in [(2.0, false), (9.0, true)] {

@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_fast_machine_compresses_where_a_slow_one_does_not() {
-        let conditions = Conditions { bytes_per_second: 500e6, cores: 1.0 };
+        let conditions = Conditions::default();
         let mut predictions = [None; CANDIDATES.len()];
         predictions[0] = Some(Prediction { log_share: 0.0, deviation: 0.0, encode_ns: 0.1, decode_ns: 0.1 });
         predictions[ZSTD_1] = Some(predicted(-1.0));

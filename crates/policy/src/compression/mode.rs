@@ -10,7 +10,7 @@ pub enum Mode {
     Balanced,
     /// The bytes, as long as encoding keeps to a least speed.
     Archival,
-    /// The energy of processor and transfer, by a model.
+    /// The energy of processor and transfer, by a model of what a busy core and a stored byte take.
     Energy,
 }
 
@@ -31,12 +31,14 @@ pub struct Conditions {
     pub bytes_per_second: f32,
     /// Idle ones.
     pub cores: f32,
+    /// What a busy core takes above an idle one (W).
+    pub core_watts: f32,
 }
 
 impl Default for Conditions {
-    /// A local disk, and one core.
+    /// A local disk, and one core of a server.
     fn default() -> Self {
-        Conditions { bytes_per_second: 500e6, cores: 1.0 }
+        Conditions { bytes_per_second: 500e6, cores: 1.0, core_watts: WATTS_PER_CORE }
     }
 }
 
@@ -50,7 +52,7 @@ const ARCHIVAL_MOST_NS_PER_BYTE: f32 = 1000.0;
 /// Of two that store the same the faster one is taken: a microsecond a byte is worth a thousandth of the bytes.
 const ARCHIVAL_SHARE_PER_NS: f32 = 1e-6;
 
-/// A busy core of a server's processor, above an idle one (W).
+/// A busy core of a server's processor, above an idle one, where nobody measured it (W).
 const WATTS_PER_CORE: f32 = 10.0;
 
 /// Network and disk together for a byte that passes both, twice: about 5 W at 100 MB/s each (nJ).
@@ -72,7 +74,7 @@ impl Mode {
                 let too_slow = (encode_ns - ARCHIVAL_MOST_NS_PER_BYTE).max(0.0);
                 share + encode_ns * ARCHIVAL_SHARE_PER_NS + too_slow
             }
-            Mode::Energy => WATTS_PER_CORE * (encode_ns + decode_ns) + share * NANOJOULES_PER_STORED_BYTE,
+            Mode::Energy => conditions.core_watts * (encode_ns + decode_ns) + share * NANOJOULES_PER_STORED_BYTE,
         }
     }
 }
@@ -104,6 +106,15 @@ mod tests {
         assert!(is_first_cheaper(Mode::Archival, &QUICK, &endless, 2e9));
         let as_small = Outcome { encode_ns: 200.0, ..SMALL };
         assert!(is_first_cheaper(Mode::Archival, &as_small, &SMALL, 2e9));
+    }
+
+    #[test]
+    fn energy_follows_what_a_core_takes() {
+        let cost =
+            |outcome, core_watts| Mode::Energy.cost(outcome, &Conditions { core_watts, ..Conditions::default() });
+        assert!(cost(&SMALL, 0.1) < cost(&QUICK, 0.1) && cost(&QUICK, 10.0) < cost(&SMALL, 10.0));
+        assert!(cost(&AS_IT_IS, 100.0) < cost(&QUICK, 100.0));
+        assert_eq!(cost(&QUICK, 10.0), Mode::Energy.cost(&QUICK, &Conditions::default()));
     }
 
     #[test]

@@ -90,7 +90,7 @@ mod tests {
     const BLOCK_BYTES: usize = 256 << 10;
 
     fn goal(mode: Mode, bytes_per_second: f32) -> Goal {
-        Goal { mode, conditions: Conditions { bytes_per_second, cores: 1.0 }, slowness: 1.0 }
+        Goal { mode, conditions: Conditions { bytes_per_second, ..Conditions::default() }, slowness: 1.0 }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The results as JSON.
 
 use laboratory::{ModeComparison, Regret, Total, best_single, candidate_name, pareto_front, reference_name};
-use policy::compression::{Conditions, Mode};
+use policy::compression::Mode;
 use serde_json::Value;
 
 use super::Results;
@@ -10,9 +10,9 @@ pub fn document(results: &Results) -> Value {
     let front = pareto_front(&results.candidates);
     let candidate = |(number, total): (usize, &Total)| {
         let pareto = [("pareto", Value::from(front.contains(&number)))];
-        object(encoding(candidate_name(number), total).chain(pareto))
+        object(encoding(candidate_name(number), total, results).chain(pareto))
     };
-    let reference = |(number, total): (usize, &Total)| object(encoding(reference_name(number), total));
+    let reference = |(number, total): (usize, &Total)| object(encoding(reference_name(number), total, results));
     let of_modes = |mode| results.modes.iter().find(|found| found.mode == mode);
     let archival = of_modes(Mode::Archival).expect("all modes are run");
     let modes =
@@ -23,6 +23,8 @@ pub fn document(results: &Results) -> Value {
         ("original_bytes", results.raw_bytes.into()),
         ("oracle_bytes", archival.oracle.stored_bytes.into()),
         ("header_bytes_per_block", laboratory::HEADER_BYTES.into()),
+        ("core_watts", results.core_watts.conditions().core_watts.into()),
+        ("core_watts_source", results.core_watts.source().into()),
         ("candidates", results.candidates.iter().enumerate().map(candidate).collect()),
         ("references", results.references.iter().enumerate().map(reference).collect()),
         ("pareto", front.iter().map(|number| candidate_name(*number)).collect()),
@@ -44,7 +46,7 @@ fn links(results: &Results) -> Vec<Value> {
     of_links.map(|mode| comparison(mode, results)).collect()
 }
 
-fn encoding(name: String, total: &Total) -> impl Iterator<Item = Field> {
+fn encoding(name: String, total: &Total, results: &Results) -> impl Iterator<Item = Field> {
     let of_it = [
         ("name", name.into()),
         ("stored_bytes", total.stored_bytes.into()),
@@ -52,20 +54,20 @@ fn encoding(name: String, total: &Total) -> impl Iterator<Item = Field> {
         ("compress_mb_per_s", total.encode_mb_per_s().into()),
         ("decompress_mb_per_s", total.decode_mb_per_s().into()),
     ];
-    of_it.into_iter().chain(times(total))
+    of_it.into_iter().chain(times(total, results))
 }
 
-fn times(total: &Total) -> [Field; 3] {
+fn times(total: &Total, results: &Results) -> [Field; 3] {
     [
         ("compress_seconds", seconds(total.encode_ns)),
         ("decompress_seconds", seconds(total.decode_ns)),
-        ("energy_j_per_gb", joules_per_gb(total).into()),
+        ("energy_j_per_gb", joules_per_gb(total, results).into()),
     ]
 }
 
 /// A nanojoule for each byte is a joule for each GB.
-pub fn joules_per_gb(total: &Total) -> f32 {
-    Mode::Energy.cost(&total.outcome(), &Conditions::default())
+pub fn joules_per_gb(total: &Total, results: &Results) -> f32 {
+    Mode::Energy.cost(&total.outcome(), &results.core_watts.conditions())
 }
 
 fn comparison(found: &ModeComparison, results: &Results) -> Value {
@@ -77,20 +79,20 @@ fn comparison(found: &ModeComparison, results: &Results) -> Value {
         ("chosen_bytes", found.chosen.stored_bytes.into()),
         ("choosing_seconds", seconds(found.choosing_ns)),
         ("cost", cost(found, &found.chosen)),
-        ("oracle", rival(found, "everything tried".to_owned(), &found.oracle)),
-        ("best_single", rival(found, candidate_name(single), &results.candidates[single])),
+        ("oracle", rival(found, "everything tried".to_owned(), &found.oracle, results)),
+        ("best_single", rival(found, candidate_name(single), &results.candidates[single], results)),
         ("cost_regret", regret(found.cost_regret)),
         ("cost_regret_with_choosing", regret(found.cost_regret_with_choosing)),
         ("size_regret", regret(found.size_regret)),
         ("over_uncompressed", regret(found.over_uncompressed)),
         ("chosen_blocks", Value::Object(choices.collect())),
     ];
-    object(times(&found.chosen).into_iter().chain(of_mode))
+    object(times(&found.chosen, results).into_iter().chain(of_mode))
 }
 
 /// What is held beside the choices: the encoding of least cost, of each block or of all together.
-fn rival(found: &ModeComparison, name: String, total: &Total) -> Value {
-    object(encoding(name, total).chain([("cost", cost(found, total))]))
+fn rival(found: &ModeComparison, name: String, total: &Total, results: &Results) -> Value {
+    object(encoding(name, total, results).chain([("cost", cost(found, total))]))
 }
 
 /// What the mode wants least of, for each raw byte: ns, bytes or nJ.

@@ -13,7 +13,7 @@ const NAMED_CHOICES: usize = 3;
 pub fn lines(results: &Results) -> Vec<String> {
     let mut lines = vec![sampled(results), String::new()];
     lines.extend(encodings(results));
-    lines.push(String::new());
+    lines.extend([results.core_watts.legend(), String::new()]);
     lines.extend(modes(results));
     lines.push(String::new());
     lines.extend(results.modes.iter().map(choices));
@@ -39,17 +39,18 @@ fn encodings(results: &Results) -> Vec<String> {
     let mut by_size: Vec<(u64, usize)> = numbers.map(|number| (total(number).stored_bytes, number)).collect();
     by_size.sort_unstable();
     let front = pareto_front(&results.candidates);
-    let row = |(_, number): (u64, usize)| match number.checked_sub(candidates) {
-        None if front.contains(&number) => encoding('*', &candidate_name(number), total(number)),
-        None => encoding(' ', &candidate_name(number), total(number)),
-        Some(reference) => encoding('-', &reference_name(reference), total(number)),
+    let marked = |number: usize| match number.checked_sub(candidates) {
+        None if front.contains(&number) => ('*', candidate_name(number)),
+        None => (' ', candidate_name(number)),
+        Some(reference) => ('-', reference_name(reference)),
     };
+    let row = |(_, number): (u64, usize)| encoding(marked(number), total(number), results);
     [head, units].into_iter().chain(by_size.into_iter().map(row)).chain([legend]).collect()
 }
 
-fn encoding(mark: char, name: &str, total: &Total) -> String {
+fn encoding((mark, name): (char, String), total: &Total, results: &Results) -> String {
     let (compress, decompress) = (total.encode_mb_per_s(), total.decode_mb_per_s());
-    let (ratio, energy) = (total.ratio(), joules_per_gb(total));
+    let (ratio, energy) = (total.ratio(), joules_per_gb(total, results));
     format!("{mark} {name:<24}{ratio:>9.3}{compress:>14.1}{decompress:>16.1}{energy:>14.0}")
 }
 

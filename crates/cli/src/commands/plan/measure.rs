@@ -11,8 +11,6 @@ use rustix::fs::statvfs;
 use rustix::system::sysinfo;
 use transfer::{Credentials, Link};
 
-use energy::EnergyCounters;
-
 use super::system_file::{KEYS, Key, SystemFile};
 use super::table::Cell::{Number, Word};
 use super::table::{Table, column};
@@ -51,7 +49,7 @@ pub fn measure(node: Option<&str>, directory: &Path, output: &Output) -> anyhow:
     machine.kept_tb = (held.f_blocks as f64 * held.f_frsize as f64 / 1e12).max(1e-6);
     machine.program.written_gb = memory_bytes() / 2.0 / 1e9;
     file.codec_mb_per_s = laboratory::encode_mb_per_s([true; RATED.len()]);
-    let core_watts = EnergyCounters::of_machine().and_then(|counters| counters.core_watts(cores));
+    let core_watts = energy::core_watts(cores);
     file.machine.core_watts = core_watts.unwrap_or(file.machine.core_watts);
     Ok(Measured { file, has_link: address.is_some(), has_energy: core_watts.is_some() })
 }
