@@ -12,8 +12,7 @@ use crate::{Error, FORMAT_VERSION, MAX_SEGMENT_BYTES, Result, StoreId, check_ver
 pub const MAX_SETTINGS_BYTES: usize = 64 << 10;
 
 /// How files given to `put` are cut. MPI writes are always cut at fixed offsets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkerKind {
     /// Every `segment_bytes`, counted from the file's start.
     Fixed,
@@ -68,8 +67,7 @@ impl Mode {
 }
 
 /// The codec of new blocks; written as [`CodecChoice::NAMES`] says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodecChoice {
     /// Chosen per block.
     Auto(Mode),
@@ -180,20 +178,6 @@ impl FromStr for CodecChoice {
     }
 }
 
-impl TryFrom<String> for CodecChoice {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
-}
-
-impl From<CodecChoice> for String {
-    fn from(choice: CodecChoice) -> String {
-        choice.to_string()
-    }
-}
-
 /// A store's settings, fixed when it is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -216,10 +200,10 @@ pub struct Settings {
 struct File {
     format: u16,
     id: String,
-    chunker: ChunkerKind,
+    chunker: String,
     segment_bytes: u32,
     fingerprint: FingerprintKind,
-    codec: CodecChoice,
+    codec: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -263,10 +247,10 @@ impl Settings {
         let file = File {
             format: FORMAT_VERSION,
             id: self.id.to_string(),
-            chunker: self.chunker,
+            chunker: self.chunker.to_string(),
             segment_bytes: self.segment_bytes,
             fingerprint: self.fingerprint,
-            codec: self.codec,
+            codec: self.codec.to_string(),
             state: self.state.clone(),
             shared_gid: self.shared_gid,
             upstream: self.upstream.map(|id| id.to_string()),
@@ -290,10 +274,10 @@ impl Settings {
         let file: File = toml::from_str(text).map_err(refuse)?;
         let settings = Settings {
             id: file.id.parse()?,
-            chunker: file.chunker,
+            chunker: file.chunker.parse()?,
             segment_bytes: file.segment_bytes,
             fingerprint: file.fingerprint,
-            codec: file.codec,
+            codec: file.codec.parse()?,
             state: file.state,
             shared_gid: file.shared_gid,
             upstream: file.upstream.map(|id| id.parse()).transpose()?,
@@ -321,6 +305,19 @@ mod tests {
     fn a_newer_store_is_refused_by_its_version_alone() {
         let found = Settings::from_text("format = 7\nshape = \"unheard of\"\n").unwrap_err();
         assert!(matches!(found, Error::TooNew { found: 7, .. }), "{found}");
+    }
+
+    #[test]
+    fn a_value_that_is_none_of_the_choices_is_told_apart_from_damage() {
+        let text = Settings::new(StoreId([3; 16])).to_text();
+        for (written, wrong, field) in
+            [("codec = \"auto\"", "codec = \"zstdd:3\"", "codec"), ("\"cdc\"", "\"cdd\"", "chunker")]
+        {
+            let found = Settings::from_text(&text.replace(written, wrong)).unwrap_err();
+            assert!(matches!(found, Error::Corrupt { what, .. } if what == field), "{found}");
+        }
+        let found = Settings::from_text(&text[..text.len() / 2]).unwrap_err();
+        assert!(matches!(found, Error::Corrupt { what: "store.toml", .. }), "{found}");
     }
 
     #[test]

@@ -166,15 +166,32 @@ pub fn read_settings(path: &Path) -> Result<Settings> {
         file.take(format::MAX_SETTINGS_BYTES as u64 + 1).read_to_string(&mut text).map(|_| text)
     });
     match read {
-        Ok(text) => Settings::from_text(&text).map_err(|error| match error {
-            format::Error::Corrupt { .. } => lost_settings(path, "is cut or damaged").unwrap_or(error.into()),
-            other => other.into(),
-        }),
+        Ok(text) => Settings::from_text(&text).map_err(|error| refused_settings(path, &error)),
         Err(source) if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             Err(lost_settings(path, MISSING).unwrap_or_else(|| Error::NoStore { path: path.display().to_string() }))
         }
         Err(source) => Err(Error::io(path.join(SETTINGS_FILE).display(), source)),
     }
+}
+
+/// Returns the error of a file that is there and is of no use.
+fn refused_settings(path: &Path, error: &format::Error) -> Error {
+    let advice = match error {
+        // The file is whole, so one of its lines was written by hand.
+        format::Error::Corrupt { what: "codec" | "chunker" | "settings", .. } => "; correct that line",
+        format::Error::Corrupt { .. } => match lost_settings(path, "is cut or damaged") {
+            Some(lost) => return lost,
+            None => "; copy the file back from a backup",
+        },
+        _ => "",
+    };
+    let code = match error.code() {
+        ErrorCode::DataDamaged => ErrorCode::SettingsLost,
+        code => code,
+    };
+    let (path, text) = (path.join(SETTINGS_FILE).display().to_string(), error.to_string());
+    let why = text.strip_prefix("store.toml: ").unwrap_or(&text);
+    Error::Refused { code, path, why: format!("{why}{advice}") }
 }
 
 /// Opens the store at `path`; a session begins, and ends with the repository.

@@ -49,6 +49,34 @@ fn the_limit_of_file_sizes_is_an_error_and_leaves_nothing_half_written() {
 }
 
 #[test]
+fn a_line_of_the_settings_that_no_store_can_have_is_named_with_its_file() {
+    let store = Store::new();
+    fs::write(store.path("file"), "content").unwrap();
+    let settings = store.directory().join("store.toml");
+    let whole = fs::read_to_string(&settings).unwrap();
+    // Of an empty store, and of one with containers.
+    for _ in 0..2 {
+        for (line, wrong, code) in [
+            ("codec = \"auto\"", "codec = \"zstdd:3\"", "TW-807"),
+            ("chunker = \"cdc\"", "chunker = \"cdd\"", "TW-313"),
+            ("segment_bytes = 8192", "segment_bytes = 77", "TW-313"),
+        ] {
+            fs::write(&settings, whole.replace(line, wrong)).unwrap();
+            let refused = shell(&store, "$T ls $ST::").expect(1).stderr;
+            let value = wrong.split(" = ").last().unwrap();
+            for part in [settings.to_str().unwrap(), value, "correct that line", code] {
+                assert!(refused.contains(part), "{part}: {refused}");
+            }
+        }
+        fs::write(&settings, whole.replace("format = 0", "format = 9")).unwrap();
+        let refused = shell(&store, "$T ls $ST::").expect(1).stderr;
+        assert!(refused.contains(settings.to_str().unwrap()) && refused.contains("use a newer thalweg"), "{refused}");
+        fs::write(&settings, &whole).unwrap();
+        store.put(&store.path("file"), "file");
+    }
+}
+
+#[test]
 fn a_store_whose_settings_are_lost_says_so_and_how_to_get_them_back() {
     let store = Store::with(&["--fingerprint", "sha256"]);
     fs::write(store.path("file"), "content").unwrap();
