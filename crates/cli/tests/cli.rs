@@ -31,6 +31,7 @@ mod cli {
     mod long_lists;
     mod man_pages;
     mod mistakes;
+    mod models;
     mod monitored;
     mod names;
     mod node;

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::model::use_model_of;
 use catalog::{ContainerRecord, ContainerState, IssuedNumbers, LocalCatalog, Purpose, SqliteCatalog};
 use format::{
     CONTAINER_HEADER_BYTES, ContainerHeader, ContainerId, ErrorCode, Fingerprint, LostSegment, SegmentAddress,
@@ -23,6 +22,7 @@ use store::{LocalStore, Options, Registrar, SealedContainer};
 use crate::catalog_lock::CatalogLock;
 use crate::divergence::{newer_records, stray};
 use crate::lease::Lease;
+use crate::model::StoreModel;
 use crate::offline::offline_store;
 use crate::reserve::{self, Reserve, SharedReserve};
 use crate::upstream::FIRST_NEAR_CONTAINER;
@@ -262,8 +262,7 @@ fn open_with(path: &Path, settings: Settings, access: Access) -> Result<Reposito
     let options = Options { merges_table: matches!(access, Access::Write | Access::Remove), ..Options::default() };
     let local = Arc::new(LocalStore::open(files, state, &settings, registrar, options)?);
     let repository = Repository::local(settings, LocalEngines { store: local, catalog }, lease);
-    let used_model = if access == Access::Write { use_model_of(path) } else { Ok(None) };
-    let (model, refused_model) = used_model.map_or_else(|why| (None, Some(why)), |model| (model, None));
+    let (model, refused_model) = if access == Access::Write { StoreModel::open(path) } else { Default::default() };
     Ok(Repository { unsound, model, refused_model, catalog_lock, reserve, shared_reserve, ..repository })
 }
 

@@ -62,7 +62,7 @@ pub use engines::{Access, create, open, read_settings};
 pub use error::{Error, LostManifests, Result};
 pub use lease::{EpochPin, LEASE_MS, Lease};
 pub use list::list;
-pub use model::{MODEL_FILE, write_model};
+pub use model::{MODEL_FILE, ModelChange, write_model};
 pub use pack::{BATCH_BYTES, Packed, Packer};
 pub use read::{FileReader, Piece};
 pub use rebuild::{RebuildReport, rebuild_catalog};

@@ -12,6 +12,7 @@ use crate::blocks::BlockCache;
 use crate::catalog_lock::CatalogLock;
 use crate::checked_runs::CheckedRuns;
 use crate::lease::Lease;
+use crate::model::{ModelChange, StoreModel};
 use crate::recipe::LocalContent;
 use crate::reserve::{Reserve, SharedReserve};
 use crate::upstream::Upstream;
@@ -52,9 +53,9 @@ pub struct Repository {
     pub(crate) unsound: Option<String>,
     /// The codec of this process's data, where it is another than the store's.
     pub(crate) codec: OnceLock<CodecChoice>,
-    /// The store's own model for the choice of codecs, where it has one that is of use.
-    pub model: Option<Vec<u8>>,
-    /// Why the store's model for the choice of codecs is of no use, where it has such a one.
+    /// The store's own model for the choice of codecs.
+    pub(crate) model: StoreModel,
+    /// Why the store's model for the choice of codecs was of no use when the store was opened, where it had such a one.
     pub refused_model: Option<String>,
     /// Keeps the catalog from being replaced. Behind the lease, which ends in the catalog.
     pub(crate) catalog_lock: Option<CatalogLock>,
@@ -86,7 +87,7 @@ impl Repository {
             provided: LocalContent::default(),
             unsound: None,
             codec: OnceLock::new(),
-            model: None,
+            model: StoreModel::default(),
             refused_model: None,
             catalog_lock: None,
             shared_reserve: None,
@@ -96,8 +97,18 @@ impl Repository {
 
     /// Lets this process choose by a model that the store's node sent; one that is of no use here changes nothing.
     pub fn with_model(self, model: Option<Vec<u8>>) -> Self {
-        let model = model.filter(|model| segment::use_model(model).is_ok());
-        Repository { model, ..self }
+        Repository { model: StoreModel::sent(model.as_deref()), ..self }
+    }
+
+    /// Returns the bytes of the store's own model for the choice of codecs, where it has one that is of use.
+    pub fn model(&self) -> Option<Arc<[u8]>> {
+        self.model.bytes()
+    }
+
+    /// Reads the store's model again if its file is another one than before, and lets this process choose by it. It
+    /// waits for the disk, and one thread at a time may call it. A model that a node sent stays.
+    pub fn reload_model(&self) -> ModelChange {
+        self.model.reload()
     }
 
     /// Encodes what this process stores from now on by another choice than the store's; the first one counts.

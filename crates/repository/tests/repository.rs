@@ -20,6 +20,8 @@ mod histories;
 mod killed_writers;
 #[path = "repository/lying_stores.rs"]
 mod lying_stores;
+#[path = "repository/models.rs"]
+mod models;
 #[path = "repository/packing.rs"]
 mod packing;
 #[path = "repository/rebuilding.rs"]

@@ -44,6 +44,11 @@ pub fn use_model(bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// Chooses by the built-in model from now on.
+pub fn use_built_in_model() {
+    *IN_USE.write().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
 /// Returns a forest of these examples' features and outputs as the bytes of a model file.
 pub fn model_file(forest: &Forest) -> Result<Vec<u8>> {
     let model = Model {

@@ -456,7 +456,7 @@ impl Connection {
     }
 
     fn model(&self) -> Answer {
-        let model = self.node.repository.model.clone().unwrap_or_default();
+        let model = self.node.repository.model().map_or_else(Vec::new, |model| model.to_vec());
         let charge = self.outbox.charge_answer(model.len() as u64);
         Ok(Answered { reply: Reply::Model {}, payload: vec![model], _charge: Some(charge) })
     }

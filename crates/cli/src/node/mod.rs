@@ -19,6 +19,7 @@ mod ingest_scheduler;
 mod job_failures;
 mod locks;
 mod maintenance;
+mod model_watch;
 mod monitored;
 mod offer;
 mod offer_budget;

@@ -13,6 +13,7 @@ use super::sent_segments::SentSegments;
 use super::store::NearStore;
 use super::{FIRST_NEAR_CONTAINER, Upstream};
 use crate::engines::{create, open_made, read_settings};
+use crate::model::StoreModel;
 use crate::{Access, Error, Lease, Repository, Result};
 use store::{ClaimOwner, SegmentStore};
 
@@ -74,7 +75,7 @@ fn join(path: &Path, near: Repository, far: Arc<Repository>) -> Result<Repositor
         sent: sent.clone(),
         claim_owners: AtomicU64::new(FIRST_COMMITTER),
     };
-    let model = far.model.clone();
+    let model = StoreModel::sent(far.model().as_deref());
     let upstream = Upstream { far, store: store.clone(), forwarder, sent, path: path.to_owned() };
     Ok(Repository { store, catalog: Arc::new(names), upstream: Some(Arc::new(upstream)), model, ..near })
 }
