@@ -111,6 +111,14 @@ pub fn is_location(written: &OsStr) -> bool {
     separator(written.as_bytes()).is_some()
 }
 
+/// Whether an argument that may name either names local files: a name with `::` does where it is there, and the directory
+/// of a store does not.
+pub fn is_local(written: &OsStr) -> bool {
+    let bytes = written.as_bytes();
+    let is_there = || Path::new(written).symlink_metadata().is_ok();
+    !is_store(bytes) && (is_there() || !(bytes.starts_with(SCHEME) || is_location(written)))
+}
+
 fn separator(written: &[u8]) -> Option<usize> {
     let bracket = [SCHEME, b"["].concat();
     let start = if written.starts_with(&bracket) { written.iter().position(|byte| *byte == b']')? } else { 0 };
@@ -163,6 +171,22 @@ mod tests {
     fn paths_are_bytes() {
         let location = Location::parse(OsStr::from_bytes(b"st::\xff\n")).unwrap();
         assert_eq!(location.path.as_bytes(), b"\xff\n");
+    }
+
+    #[test]
+    fn what_may_be_local_is_local_unless_a_store_is_meant() {
+        let folder = tempfile::tempdir().unwrap();
+        let [store, named] = ["st", "a::b"].map(|name| folder.path().join(name));
+        std::fs::create_dir(&store).unwrap();
+        std::fs::write(store.join("store.toml"), "").unwrap();
+        std::fs::write(&named, "").unwrap();
+        let [inside, other] = ["st::run1", "c::d"].map(|name| folder.path().join(name));
+        for local in [named.as_os_str(), OsStr::new("missing")] {
+            assert!(is_local(local), "{local:?}");
+        }
+        for stored in [store.as_os_str(), inside.as_os_str(), other.as_os_str(), OsStr::new("thalweg://host:1")] {
+            assert!(!is_local(stored), "{stored:?}");
+        }
     }
 
     #[test]

@@ -1,46 +1,53 @@
 //! Blocks of a user's files, and work on each of them on all cores.
 
+mod data_file;
+mod stored_files;
+
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 use anyhow::Context;
-use format::ErrorCode;
 use laboratory::{Block, Blocks};
 
-use crate::error_code::{self, Coded, fail};
-use crate::failure::Incomplete;
+use crate::error_code::{self, fail};
+use crate::failure::{Incomplete, explained, is_of_an_absent_node};
+use crate::location::{Location, is_local};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::shown;
 
-/// Draws about so many blocks of files and of all files below folders, one at least of each.
-pub fn draw_blocks(paths: &[PathBuf], wanted: u32) -> anyhow::Result<Vec<Block>> {
+pub use data_file::DataFile;
+use stored_files::Stores;
+
+/// A block of a user's data.
+pub type DataBlock = Block<DataFile>;
+
+/// Draws about so many blocks of files and of all files below folders, local ones and those of stores, one at least of each.
+pub fn draw_blocks(data: &[PathBuf], wanted: u32) -> anyhow::Result<Vec<DataBlock>> {
     let mut found = Blocks::default();
-    for path in paths {
-        found.add(path).with_context(|| path.display().to_string())?;
+    let mut stores = Stores::default();
+    for place in data {
+        match is_local(place.as_os_str()) {
+            true => found.add(place).with_context(|| place.display().to_string())?,
+            false => stores.find(&Location::parse(place.as_os_str())?, &mut found)?,
+        }
     }
     if found.is_empty() {
-        fail!(NoSample: "none of the files has 4 KiB or more, and shorter ones say too little; name data like what you will store"
+        fail!(NoSample: "none of the files has 4 KiB or more, and shorter ones say too little; name data like what you will store{}",
+            stores.advice()
         );
     }
     Ok(found.draw(wanted as usize))
 }
 
-pub fn read(block: &Block) -> anyhow::Result<Vec<u8>> {
-    let path = shown::local(&block.path);
-    block.read().map_err(|error| match error.kind() {
-        ErrorKind::UnexpectedEof => {
-            Coded::new(ErrorCode::ChangedWhileRead, format!("{path}: became shorter while it was read")).into()
-        }
-        kind => Coded::new(ErrorCode::of_io(kind), format!("{path}: {error}")).into(),
-    })
+pub fn read(block: &DataBlock) -> anyhow::Result<Vec<u8>> {
+    block.file.read(block.offset, block.bytes)
 }
 
 /// What was made of the blocks that could be read.
 pub struct Sampled<T> {
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<DataBlock>,
     /// Of each of them.
     pub made: Vec<T>,
     wanted: usize,
@@ -58,22 +65,22 @@ impl<T> Sampled<T> {
     }
 }
 
-/// Does `work` on each block, and names the files of those that cannot be read; fails when none can.
+/// Does `work` on each block, and names the files of those that cannot be read; fails when none can, or when a node is away.
 pub fn on_all_cores<T: Send>(
-    blocks: Vec<Block>,
+    blocks: Vec<DataBlock>,
     output: &Output,
     progress: &Progress,
     work: impl Fn(&[u8]) -> T + Sync,
 ) -> anyhow::Result<Sampled<T>> {
     let wanted = blocks.len();
-    let made = each_on_all_cores(&blocks, progress, work);
-    let line = |error: &anyhow::Error| error_code::of(error).after(error);
+    let made = each_on_all_cores(&blocks, progress, work)?;
+    let line = |error: &anyhow::Error| error_code::of(error).after(explained(error));
     let failed = made.iter().filter_map(|made| made.as_ref().err().map(line));
     let failures: BTreeSet<String> = failed.collect();
     let failures: Vec<String> = failures.into_iter().collect();
     output.notes(&failures, String::clone, |more| shown::count(more as u64, "file"));
     let read = blocks.into_iter().zip(made).filter_map(|(block, made)| Some((block, made.ok()?)));
-    let (blocks, made): (Vec<Block>, Vec<T>) = read.unzip();
+    let (blocks, made): (Vec<DataBlock>, Vec<T>) = read.unzip();
     if made.is_empty() {
         fail!(NoSample: "none of {} could be read", shown::count(wanted as u64, "block"));
     }
@@ -81,16 +88,21 @@ pub fn on_all_cores<T: Send>(
 }
 
 fn each_on_all_cores<T: Send>(
-    blocks: &[Block],
+    blocks: &[DataBlock],
     progress: &Progress,
     work: impl Fn(&[u8]) -> T + Sync,
-) -> Vec<anyhow::Result<T>> {
+) -> anyhow::Result<Vec<anyhow::Result<T>>> {
     let waiting = Mutex::new(blocks.iter().enumerate());
-    let next = || waiting.lock().expect("no thread panics while it takes a block").next();
+    let absence = OnceLock::new();
+    let take = || waiting.lock().expect("no thread panics while it takes a block").next();
+    let next = || if absence.get().is_none() { take() } else { None };
     let worker = || {
         let mut done = Vec::new();
         while let Some((number, block)) = next() {
-            done.push((number, read(block).map(|raw| work(&raw))));
+            match read(block) {
+                Err(error) if is_absence(&error) => drop(absence.set(error)),
+                raw => done.push((number, raw.map(|raw| work(&raw)))),
+            }
             progress.add(block.bytes as u64);
         }
         done
@@ -100,6 +112,14 @@ fn each_on_all_cores<T: Send>(
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
         workers.into_iter().flat_map(|worker| worker.join().expect("work on blocks does not panic")).collect()
     });
+    if let Some(error) = absence.into_inner() {
+        return Err(error);
+    }
     made.sort_unstable_by_key(|(number, _)| *number);
-    made.into_iter().map(|(_, made)| made).collect()
+    Ok(made.into_iter().map(|(_, made)| made).collect())
+}
+
+/// All other blocks of the node would meet the same.
+fn is_absence(error: &anyhow::Error) -> bool {
+    error.downcast_ref().is_some_and(is_of_an_absent_node)
 }

@@ -7,7 +7,7 @@ mod table;
 use std::path::{Path, PathBuf};
 
 use format::Mode;
-use laboratory::{Block, Drawn, Measured, Measurement, ModeComparison, REFERENCES, Total};
+use laboratory::{Drawn, Measured, Measurement, ModeComparison, REFERENCES, Total};
 use policy::compression::Conditions;
 
 use core_watts::CoreWatts;
@@ -16,7 +16,7 @@ use crate::byte_size;
 use crate::output::Output;
 use crate::picture::{self, Picture};
 use crate::progress::Progress;
-use crate::sampling::{Sampled, draw_blocks, on_all_cores, read};
+use crate::sampling::{DataBlock, Sampled, draw_blocks, on_all_cores, read};
 use crate::{output_file, shown};
 
 /// A slower link than this is none.
@@ -28,10 +28,11 @@ const MIN_LINK: u64 = 1 << 10;
     after_help = "Blocks of the files are encoded in every way that Thalweg chooses from, and once in each mode as a store would encode \
                         them. An oracle that knows what every way gives is what the modes are held against. Times are processor \
                         time of one thread, so that other work on the machine matters little; a block takes about a quarter of a second.\n\n\
-                        Example: thalweg codecs run1/ restart.bin --link 1G --plot codecs.svg --plot codecs.png"
+                        Example: thalweg codecs run1/ restart.bin --link 1G --plot codecs.svg --plot codecs.png\n\
+                        Example: thalweg codecs /scratch/st::run1"
 )]
 pub struct Arguments {
-    /// Files, or folders of files
+    /// Files, or folders of files; local ones, or STORE::PATH
     #[arg(required = true, value_name = "DATA")]
     data: Vec<PathBuf>,
     /// Blocks to draw; of each file at least one is
@@ -70,8 +71,8 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
 }
 
 /// Finds out before the work whether the pictures can be written.
-fn check_pictures(pictures: &[Picture], blocks: &[Block]) -> anyhow::Result<()> {
-    let inputs = || blocks.iter().map(|block| block.path.as_path());
+fn check_pictures(pictures: &[Picture], blocks: &[DataBlock]) -> anyhow::Result<()> {
+    let inputs = || blocks.iter().filter_map(|block| block.file.local_path());
     pictures.iter().try_for_each(|picture| output_file::check(picture.path(), inputs()))
 }
 
@@ -111,7 +112,7 @@ impl Results {
         let lengths = blocks.iter().map(|block| block.bytes);
         let references: Vec<_> = lengths.zip(references).collect();
         Ok(Results {
-            files: blocks.chunk_by(|one, next| one.path == next.path).count(),
+            files: blocks.chunk_by(|one, next| one.file == next.file).count(),
             blocks: blocks.len(),
             raw_bytes: bytes_of(blocks),
             core_watts,
@@ -125,7 +126,7 @@ impl Results {
 fn compare(
     mode: Mode,
     conditions: Conditions,
-    blocks: &[Block],
+    blocks: &[DataBlock],
     measurements: &[Measurement],
     progress: &Progress,
 ) -> anyhow::Result<ModeComparison> {
@@ -147,7 +148,7 @@ fn policy_mode(mode: Mode) -> policy::compression::Mode {
     }
 }
 
-fn bytes_of(blocks: &[Block]) -> u64 {
+fn bytes_of(blocks: &[DataBlock]) -> u64 {
     blocks.iter().map(|block| block.bytes as u64).sum()
 }
 

@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use laboratory::Block;
 use serde_json::json;
 
 use crate::failure::misuse;
 use crate::location::store_of_argument;
 use crate::opening::directory;
 use crate::output::Output;
-use crate::sampling::{draw_blocks, on_all_cores};
+use crate::sampling::{DataBlock, draw_blocks, on_all_cores};
 use crate::{output_file, shown};
 
 /// Fit the choice of codecs to your own data
@@ -18,11 +17,13 @@ use crate::{output_file, shown};
 #[command(
     after_help = "Blocks of the files are encoded in every way that Thalweg knows, which takes about a quarter of a second each; a model \
                         fitted to that predicts from then on what each way makes of a block. It serves for all data of a store: train \
-                        it on all kinds that are to be stored. A store that has none uses the one that comes with Thalweg.\n\n\
-                        Example: thalweg train run1/ run2/restart.bin --into /scratch/st"
+                        it on all kinds that are to be stored. A store that has none uses the one that comes with Thalweg. Nodes follow a new model within seconds, \
+                        so a running program's first steps can be what it is fitted to, once they are committed.\n\n\
+                        Example: thalweg train run1/ run2/restart.bin --into /scratch/st\n\
+                        Example: thalweg train /scratch/st::run1 --into /scratch/st"
 )]
 pub struct Arguments {
-    /// Files, or folders of files, like those that will be stored
+    /// Files, or folders of files, like those that will be stored; local ones, or STORE::PATH
     #[arg(required = true, value_name = "DATA")]
     data: Vec<PathBuf>,
     /// The store whose data are encoded by the model from now on
@@ -79,12 +80,12 @@ impl Target {
     }
 
     /// Finds out before the work whether it can be written.
-    fn check(&self, blocks: &[Block]) -> anyhow::Result<()> {
+    fn check(&self, blocks: &[DataBlock]) -> anyhow::Result<()> {
         let file = self.file();
         if matches!(self, Target::Store(_)) && file.is_dir() {
             misuse!(OutputFile: "{}: is a directory, where the model's file belongs; remove it", shown::local(&file));
         }
-        output_file::check(&file, blocks.iter().map(|block| block.path.as_path()))
+        output_file::check(&file, blocks.iter().filter_map(|block| block.file.local_path()))
     }
 
     fn write(&self, bytes: &[u8]) -> anyhow::Result<()> {

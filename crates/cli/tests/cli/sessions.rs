@@ -11,7 +11,7 @@ use store::ClaimOwner;
 use super::runner::{Store, run};
 
 /// A session of `out` that has written and checkpointed `content`, and whose writer then went away.
-fn interrupted(store: &Store, content: &[u8]) {
+pub fn interrupted(store: &Store, content: &[u8]) {
     let repository = Arc::new(repository::open(&store.directory(), Access::Write).unwrap());
     let session = repository.local_catalog().unwrap().join(&join()).unwrap();
     write(&repository, session.id, content);
