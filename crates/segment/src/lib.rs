@@ -44,6 +44,6 @@ pub use energy_counters::EnergyCounters;
 pub use error::{Error, Result};
 pub use features::{FEATURES, FEATURES_VERSION, features};
 pub use fingerprint::{fingerprint, is_zero, names_digest};
-pub use model::{OUTPUTS_PER_CANDIDATE, logarithms, model_file, use_built_in_model, use_model};
+pub use model::{OUTPUTS_PER_CANDIDATE, built_in_model, logarithms, model_file, use_built_in_model, use_model};
 pub use rounding::{Rounded, Rounder, ValueRange};
 pub use shape::found as found_data;

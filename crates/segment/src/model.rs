@@ -29,10 +29,15 @@ const BUILT_IN_FILE: &[u8] = include_bytes!("../model/built-in.zst");
 const BUILT_IN_BYTES: usize = 389_010;
 
 static BUILT_IN: LazyLock<Arc<Forest>> = LazyLock::new(|| {
-    let bytes = codec::decode(&Compression::Zstd { level: 22 }.into(), BUILT_IN_FILE, BUILT_IN_BYTES);
-    let forest = bytes.and_then(|bytes| read(&bytes)).expect("the built-in model is of this version");
+    let forest = read(&built_in_model()).expect("the built-in model is of this version");
     Arc::new(forest)
 });
+
+/// Returns the bytes of the model file that comes with Thalweg.
+pub fn built_in_model() -> Vec<u8> {
+    let decoded = codec::decode(&Compression::Zstd { level: 22 }.into(), BUILT_IN_FILE, BUILT_IN_BYTES);
+    decoded.expect("the built-in model is sound")
+}
 
 static IN_USE: RwLock<Option<Arc<Forest>>> = RwLock::new(None);
 

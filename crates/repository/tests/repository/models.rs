@@ -2,16 +2,17 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use format::{Model, Settings, StoreId};
 use repository::{Access, MODEL_FILE, ModelChange, Repository, create, open, write_model};
 use tempfile::TempDir;
 
-const BUILT_IN: &[u8] = include_bytes!("../../../segment/model/built-in.bin");
+static BUILT_IN: LazyLock<Vec<u8>> = LazyLock::new(segment::built_in_model);
 
 /// A model that is sound, and another one than the built-in.
 fn other_model() -> Vec<u8> {
-    let mut model = Model::decode(BUILT_IN).unwrap();
+    let mut model = Model::decode(&BUILT_IN).unwrap();
     model.trees.pop();
     model.encode().unwrap()
 }
@@ -52,11 +53,11 @@ fn a_model_that_is_written_replaced_or_removed_while_the_store_is_open_is_notice
 fn a_damaged_model_is_refused_once_and_the_one_in_use_stays() {
     let folder = store();
     let file = folder.path().join(MODEL_FILE);
-    write_model(folder.path(), BUILT_IN).unwrap();
+    write_model(folder.path(), &BUILT_IN).unwrap();
     let repository = open(folder.path(), Access::Write).unwrap();
     let mut newer = BUILT_IN.to_vec();
     newer[8] = 99;
-    for of_no_use in [&BUILT_IN[..1000], &newer, b""] {
+    for of_no_use in [&BUILT_IN[..1000], &newer[..], b""] {
         fs::write(&file, of_no_use).unwrap();
         refusal(repository.reload_model(), folder.path(), "the model read before");
         assert_eq!((repository.reload_model(), model_of(&repository)), (ModelChange::None, Some(BUILT_IN.to_vec())));
@@ -76,14 +77,14 @@ fn a_model_that_is_of_no_use_at_opening_is_named_then_and_not_again() {
     let repository = open(folder.path(), Access::Write).unwrap();
     refusal(ModelChange::Refused(repository.refused_model.clone().unwrap()), folder.path(), "the built-in model");
     assert_eq!((repository.reload_model(), model_of(&repository)), (ModelChange::None, None));
-    write_model(folder.path(), BUILT_IN).unwrap();
+    write_model(folder.path(), &BUILT_IN).unwrap();
     assert_eq!(repository.reload_model(), ModelChange::Replaced);
 }
 
 #[test]
 fn a_store_that_is_opened_to_be_read_needs_no_model() {
     let folder = store();
-    write_model(folder.path(), BUILT_IN).unwrap();
+    write_model(folder.path(), &BUILT_IN).unwrap();
     let repository = open(folder.path(), Access::Read).unwrap();
     assert_eq!((repository.reload_model(), model_of(&repository)), (ModelChange::None, None));
 }
