@@ -4,13 +4,10 @@
 
 use std::cell::RefCell;
 
-use policy::compression::{
-    CANDIDATES, Choices, Chosen, Compression, Data, Gave, Glance, Goal, Likeness, Mode, Probe, Trials,
-};
+use policy::compression::{CANDIDATES, Choices, Chosen, Data, Gave, Glance, Goal, Likeness, Mode, Probe, Trials};
 use policy::{Element, Encoding};
 
 use crate::features::{self, FEATURES, Looked};
-use crate::fingerprint::is_zero;
 use crate::{codec, conditions, core_speed, filter, model, probe, shape};
 
 /// Bytes of a block that are encoded for a trial, in so many pieces unless records are longer.
@@ -38,8 +35,8 @@ pub(crate) fn choose(mode: Mode, raw: &[u8], described: Data) -> Choice {
     if !policy::compression::can_pay(&goal, raw.len()) {
         return unlooked(policy::compression::never().into());
     }
-    if !CHOICES.with_borrow_mut(|choices| choices.may_look(&goal, raw.len())) {
-        return unlooked(if is_zero(raw) { Compression::ZeroRun } else { policy::compression::never() }.into());
+    if !CHOICES.with_borrow_mut(|choices| choices.may_look(&goal, raw.len())) && !probe::is_nearly_constant(raw) {
+        return unlooked(policy::compression::never().into());
     }
     let probe = probe::probe(raw);
     if let Some(encoding) = policy::compression::without_a_look(&goal, probe, raw.len(), &known.unwrap_or_default()) {
@@ -51,7 +48,12 @@ pub(crate) fn choose(mode: Mode, raw: &[u8], described: Data) -> Choice {
     let glance = Glance { mode, record_length, element, is_known, is_rounded, log_collisions };
     let chosen = CHOICES.with_borrow_mut(|choices| match choices.recall(&glance) {
         Some(recalled) => recalled,
-        None => look(choices, &goal, (glance, probe), raw, &data),
+        None => {
+            let begin_ns = core_speed::thread_ns();
+            let chosen = look(choices, &goal, (glance, probe), raw, &data);
+            choices.pay_for_look(&goal, (core_speed::thread_ns() - begin_ns) as f32);
+            chosen
+        }
     });
     let encoding = CANDIDATES[chosen.candidate].encoding(&data).expect("what was predicted has a meaning");
     Choice { encoding, goal, expected: Some(chosen) }

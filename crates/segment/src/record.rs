@@ -56,14 +56,21 @@ pub(crate) fn found(window: &[u8]) -> Option<Records> {
 }
 
 /// Returns whether a window consists of records as they were found in another block: about as many bytes are equal at their distance, beyond
-/// the mean of a few others.
+/// the mean of a few others, and neither nearly as many at a part of it nor many more at a multiple.
 pub(crate) fn are_still(records: Records, window: &[u8]) -> bool {
+    let record_bytes = records.bytes as usize;
     let equal_at = |distance: usize| equal_bytes(&window[..WINDOW_BYTES], &window[distance..]);
-    let others = OTHER_DISTANCES.iter().filter(|distance| !distance.is_multiple_of(records.bytes as usize));
+    let others = OTHER_DISTANCES.iter().filter(|distance| !distance.is_multiple_of(record_bytes));
     let count = others.clone().count() as u32;
     let mean = others.map(|distance| equal_at(*distance)).sum::<u32>() / count.max(1);
-    let excess = equal_at(records.bytes as usize).saturating_sub(mean);
-    excess >= MIN_EXCESS && excess * 4 >= records.excess * 3 && excess * 3 <= records.excess * 4
+    let excess_at = |distance: usize| equal_at(distance).saturating_sub(mean);
+    let excess = excess_at(record_bytes);
+    let is_as_before = excess >= MIN_EXCESS && excess * 4 >= records.excess * 3 && excess * 3 <= records.excess * 4;
+    let mut parts = (2..=record_bytes / 2).filter(|part| record_bytes.is_multiple_of(*part));
+    let mut multiples = [2, 3].into_iter().map(|times| times * record_bytes).filter(|bytes| *bytes <= MAX_RECORD_BYTES);
+    is_as_before
+        && !parts.any(|part| excess_at(part) * 8 >= excess * 7)
+        && !multiples.any(|multiple| excess_at(multiple) * 7 > excess * 8)
 }
 
 /// Odd ones, which elements seldom have in common.
@@ -133,7 +140,8 @@ mod tests {
         for shift in [0, 1, 5] {
             assert!(are_still(records, leaked(field(4, 60_000)[shift..].to_vec())));
         }
-        for other in [random_bytes(1, 60_000), text(1, 60_000), vec![0; 60_000]] {
+        let singles = (0..15_000).flat_map(|at| ((at as f32 * 0.01).sin() + 1.5).to_le_bytes()).collect();
+        for other in [random_bytes(1, 60_000), text(1, 60_000), vec![0; 60_000], singles] {
             assert!(!are_still(records, leaked(other)));
         }
     }

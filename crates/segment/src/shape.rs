@@ -17,7 +17,7 @@ pub fn found(raw: &[u8]) -> Data {
     Recent::default().found(raw, false)
 }
 
-/// The records of the last block, which are looked for first in the next ones.
+/// The records of the last block, which are looked for first in the next ones where two searches in a row found the same.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Recent {
     records: Option<Records>,
@@ -46,7 +46,10 @@ impl Recent {
             self.left -= 1;
             return self.records;
         }
-        *self = Recent { records: record::found(window), left: SEARCH_EVERY - 1 };
+        let found = record::found(window);
+        let bytes = |records: Option<Records>| records.map(|records| records.bytes);
+        let is_confirmed = found.is_some() && bytes(found) == bytes(self.records);
+        *self = Recent { records: found, left: if is_confirmed { SEARCH_EVERY - 1 } else { 0 } };
         self.records
     }
 }

@@ -7,12 +7,11 @@ use super::mode::{Mode, Outcome};
 const LOST: f32 = 0.015;
 /// What may be lost before anything was earned, and what is kept at most, so that a long run of blocks which lose is not paid for by those that gained
 /// before (ns).
-const FIRST_NS: f32 = 0.5e6;
+const FIRST_NS: f32 = 0.2e6;
 const MAX_NS: f32 = 2e6;
 
-/// Of a first look, and of a close one, as the model's times are (ns).
+/// Of a first look, as the model's times are (ns).
 const GLANCE_NS: f32 = 10_000.0;
-const CLOSE_LOOK_NS: f32 = 30_000.0;
 
 /// Nanoseconds that may still be lost.
 #[derive(Clone, Copy, Debug)]
@@ -36,14 +35,15 @@ impl Allowance {
         self.add(LOST * as_it_is_ns(goal) * raw_bytes as f32);
         let may_look = self.ns >= 0.0;
         if may_look {
-            self.spend(goal, GLANCE_NS);
+            self.add(-GLANCE_NS * goal.slowness / goal.conditions.cores);
         }
         may_look
     }
 
-    pub fn spend_on_close_look(&mut self, goal: &Goal) {
+    /// Pays for a close look, which took so long.
+    pub fn pay_for_look(&mut self, goal: &Goal, took_ns: f32) {
         if goal.mode == Mode::Performance {
-            self.spend(goal, CLOSE_LOOK_NS);
+            self.add(-took_ns / goal.conditions.cores);
         }
     }
 
@@ -51,10 +51,6 @@ impl Allowance {
     pub fn settle(&mut self, goal: &Goal, gave: &Gave, raw_bytes: usize) {
         let Some(encode_ns) = gave.encode_ns.filter(|_| goal.mode == Mode::Performance) else { return };
         self.add((as_it_is_ns(goal) - cost_ns(goal, gave.share, encode_ns)) * raw_bytes as f32);
-    }
-
-    fn spend(&mut self, goal: &Goal, ns: f32) {
-        self.add(-ns * goal.slowness / goal.conditions.cores);
     }
 
     fn add(&mut self, ns: f32) {
@@ -93,8 +89,8 @@ mod tests {
             let (blocks, mut lost_ns) = (2000, 0.0);
             for _ in 0..blocks {
                 if allowance.may_look(&goal, RAW_BYTES) {
-                    allowance.spend_on_close_look(&goal);
-                    lost_ns += GLANCE_NS + CLOSE_LOOK_NS;
+                    allowance.pay_for_look(&goal, 30e3);
+                    lost_ns += GLANCE_NS + 30e3;
                 }
             }
             let as_they_are_ns = blocks as f32 * RAW_BYTES as f32 * 1e9 / rate;
@@ -106,7 +102,7 @@ mod tests {
     #[test]
     fn an_encoding_that_takes_longer_than_it_saves_is_paid_for_by_the_next_blocks() {
         let (goal, mut allowance) = (goal(1e9), Allowance::default());
-        allowance.settle(&goal, &Gave { share: 0.9, encode_ns: Some(3.0) }, RAW_BYTES);
+        allowance.settle(&goal, &Gave { share: 0.9, encode_ns: Some(1.5) }, RAW_BYTES);
         let looked = (0..100).filter(|_| allowance.may_look(&goal, RAW_BYTES)).count();
         assert!((5..40).contains(&looked), "{looked}");
         allowance.settle(&goal, &Gave { share: 0.01, encode_ns: Some(0.1) }, 64 * RAW_BYTES);

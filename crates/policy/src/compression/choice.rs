@@ -146,6 +146,11 @@ impl Choices {
         self.allowance.may_look(goal, raw_bytes)
     }
 
+    /// Says how long a close look at a block took, its trials included (nanoseconds).
+    pub fn pay_for_look(&mut self, goal: &Goal, took_ns: f32) {
+        self.allowance.pay_for_look(goal, took_ns);
+    }
+
     /// Returns what was chosen lately for blocks like this one, without a closer look.
     pub fn recall(&mut self, glance: &Glance) -> Option<Chosen> {
         let recent = self.recent.iter_mut().find(|recent| recent.left > 0 && recent.glance.is_like(glance))?;
@@ -162,7 +167,6 @@ impl Choices {
         trials: &mut impl Trials,
     ) -> Chosen {
         self.blocks += 1;
-        self.allowance.spend_on_close_look(goal);
         let met = self.blocks;
         let mut credit = self.credit;
         let class = self.class(likeness, met);
