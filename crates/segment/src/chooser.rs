@@ -84,10 +84,10 @@ fn look(choices: &mut Choices, goal: &Goal, (glance, probe): (Glance, Probe), ra
 }
 
 impl Choice {
-    /// Encodes by the choice, and learns what it gave: `stored_bytes` says how much of `raw_bytes` is left. Where time is weighed, it is measured.
+    /// Encodes by the choice, and learns what it gave: `stored_bytes` says how much of `raw_bytes` is left. Where time is all, it is measured.
     pub fn carry_out<T>(&self, raw_bytes: usize, encode: impl FnOnce() -> T, stored_bytes: impl Fn(&T) -> usize) -> T {
         let Some(chosen) = &self.expected else { return encode() };
-        let begin_ns = self.goal.mode.follows_machine().then(core_speed::thread_ns);
+        let begin_ns = (self.goal.mode == Mode::Performance).then(core_speed::thread_ns);
         let encoded = encode();
         let per_byte = |value: f32| value / raw_bytes.max(1) as f32;
         let encode_ns = begin_ns.map(|begin_ns| per_byte((core_speed::thread_ns() - begin_ns) as f32));

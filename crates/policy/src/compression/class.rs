@@ -111,7 +111,7 @@ impl Class {
     }
 
     pub fn weigh(&self, predictions: &Predictions, goal: &Goal) -> Weighed {
-        let encode_slowness = if goal.mode.follows_machine() { self.log_slowness.exp2() } else { 1.0 };
+        let encode_slowness = if goal.mode == Mode::Performance { self.log_slowness.exp2() } else { 1.0 };
         let families = self.families();
         let doubt = if goal.mode == Mode::Archival { DOUBT_OF_ARCHIVES } else { DOUBT };
         Weighed(std::array::from_fn(|candidate| {
