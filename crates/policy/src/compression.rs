@@ -14,7 +14,7 @@ mod unlooked;
 mod weighing;
 
 pub use candidates::{CANDIDATES, Candidate, Data};
-pub use choice::{Choices, Chosen, Gave, Glance, Goal, Prediction, Predictions, Trials};
+pub use choice::{Choices, Chosen, EncodingResult, Glance, Goal, Prediction, Predictions, Trials};
 pub use class::Likeness;
 pub use mode::{Conditions, Mode, Outcome};
 pub use rounded::by_trials;

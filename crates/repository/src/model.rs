@@ -47,10 +47,12 @@ pub(crate) struct StoreModel {
 
 #[derive(Default)]
 struct State {
-    /// Of the file that was read last, whether or not it was of use.
+    /// Of the file that was read last, whether or not it was of use; not of one that could not be read.
     stamp: Option<Stamp>,
     /// The file's bytes; none where the built-in model serves.
     bytes: Option<Arc<[u8]>>,
+    /// What was said last of one that could not be read.
+    refused: Option<String>,
 }
 
 /// What another file under the name, or other content, differs in: number, length, and seconds and nanoseconds of the
@@ -84,7 +86,7 @@ impl StoreModel {
     /// Chooses by a model that a node sent; one that is of no use here changes nothing.
     pub fn sent(bytes: Option<&[u8]>) -> Self {
         let bytes = bytes.filter(|bytes| segment::use_model(bytes).is_ok());
-        let state = State { stamp: None, bytes: bytes.map(Arc::from) };
+        let state = State { bytes: bytes.map(Arc::from), ..State::default() };
         StoreModel { directory: None, state: Mutex::new(state) }
     }
 
@@ -97,15 +99,24 @@ impl StoreModel {
         let Some(directory) = &self.directory else { return ModelChange::None };
         let file = directory.join(MODEL_FILE);
         // Before the file is read: one that takes its place meanwhile is read the next time.
-        let stamp = match stamp(&file) {
+        let stamp = match stamp(directory, &file) {
             Ok(stamp) if stamp != self.state().stamp => stamp,
             // A directory that cannot be reached says nothing of its model.
             _ => return ModelChange::None,
         };
         let read = read(&file);
         let mut state = self.state();
-        state.stamp = stamp;
-        state.take(read).unwrap_or_else(|why| ModelChange::Refused(refusal(directory, &why, state.bytes.is_some())))
+        // What could not be read is tried again.
+        if read.is_ok() {
+            (state.stamp, state.refused) = (stamp, None);
+        }
+        match state.take(read) {
+            Ok(change) => change,
+            Err(why) => {
+                let why = refusal(directory, &why, state.bytes.is_some());
+                state.refuse(why)
+            }
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -114,6 +125,15 @@ impl StoreModel {
 }
 
 impl State {
+    /// What was said before is not said again.
+    fn refuse(&mut self, why: String) -> ModelChange {
+        if self.refused.as_ref() == Some(&why) {
+            return ModelChange::None;
+        }
+        self.refused = Some(why.clone());
+        ModelChange::Refused(why)
+    }
+
     /// Lets this process choose by what was read. The error says why it is of no use.
     fn take(&mut self, read: io::Result<Option<Vec<u8>>>) -> std::result::Result<ModelChange, String> {
         match read.map_err(|error| error.to_string())? {
@@ -132,8 +152,9 @@ impl State {
     }
 }
 
-/// None where there is no such file.
-fn stamp(file: &Path) -> io::Result<Option<Stamp>> {
+/// None where there is no such file in the directory.
+fn stamp(directory: &Path, file: &Path) -> io::Result<Option<Stamp>> {
+    std::fs::metadata(directory)?;
     match std::fs::symlink_metadata(file) {
         Ok(found) => Ok(Some((found.ino(), found.len(), found.ctime(), found.ctime_nsec()))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

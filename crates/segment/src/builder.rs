@@ -74,7 +74,7 @@ impl BlockBuilder {
             found => found,
         };
         let encoding = Encoding { record_length, ..choice.encoding };
-        choice.carry_out(self.raw.len(), || self.finish_with(&encoding), |block| block.payload.len())
+        choice.encode_and_learn(self.raw.len(), || self.finish_with(&encoding), |block| block.payload.len())
     }
 
     /// Encodes the pushed segments by this encoding, and begins a new block.

@@ -4,8 +4,10 @@
 
 use std::cell::RefCell;
 
-use policy::compression::{CANDIDATES, Choices, Chosen, Data, Gave, Glance, Goal, Likeness, Mode, Probe, Trials};
-use policy::{Element, Encoding};
+use policy::compression::{
+    CANDIDATES, Choices, Chosen, Data, EncodingResult, Glance, Goal, Likeness, Mode, Probe, Trials,
+};
+use policy::{Compression, Element, Encoding};
 
 use crate::features::{self, FEATURES, Looked};
 use crate::{codec, conditions, core_speed, filter, model, probe, shape};
@@ -16,7 +18,7 @@ const MAX_TRIAL_PIECES: usize = 8;
 
 thread_local! {
     static CHOICES: RefCell<Choices> = RefCell::default();
-    static RECENT: RefCell<shape::Recent> = RefCell::default();
+    static RECENT: RefCell<shape::RecentRecords> = RefCell::default();
 }
 
 /// An encoding, and what was expected of it; none of what is known to be incompressible.
@@ -35,7 +37,11 @@ pub(crate) fn choose(mode: Mode, raw: &[u8], described: Data) -> Choice {
     if !policy::compression::can_pay(&goal, raw.len()) {
         return unlooked(policy::compression::never().into());
     }
-    if !CHOICES.with_borrow_mut(|choices| choices.may_look(&goal, raw.len())) && !probe::is_nearly_constant(raw) {
+    let may_look = CHOICES.with_borrow_mut(|choices| {
+        choices.use_model(model::number());
+        choices.take_first_look(&goal, raw.len())
+    });
+    if !may_look && !probe::is_nearly_constant(raw) {
         return unlooked(policy::compression::never().into());
     }
     let probe = probe::probe(raw);
@@ -49,6 +55,7 @@ pub(crate) fn choose(mode: Mode, raw: &[u8], described: Data) -> Choice {
     let chosen = CHOICES.with_borrow_mut(|choices| match choices.recall(&glance) {
         Some(recalled) => recalled,
         None => {
+            model::prepare();
             let begin_ns = core_speed::thread_ns();
             let chosen = look(choices, &goal, (glance, probe), raw, &data);
             choices.pay_for_look(&goal, (core_speed::thread_ns() - begin_ns) as f32);
@@ -67,7 +74,7 @@ fn says_something(described: &Data) -> bool {
 /// An archive looks at each block anew.
 fn found(mode: Mode, raw: &[u8], is_big_endian: bool) -> Data {
     match mode {
-        Mode::Archival => shape::Recent::default().found(raw, is_big_endian),
+        Mode::Archival => shape::RecentRecords::default().found(raw, is_big_endian),
         _ => RECENT.with_borrow_mut(|recent| recent.found(raw, is_big_endian)),
     }
 }
@@ -85,14 +92,22 @@ fn look(choices: &mut Choices, goal: &Goal, (glance, probe): (Glance, Probe), ra
 
 impl Choice {
     /// Encodes by the choice, and learns what it gave: `stored_bytes` says how much of `raw_bytes` is left. Where time is all, it is measured.
-    pub fn carry_out<T>(&self, raw_bytes: usize, encode: impl FnOnce() -> T, stored_bytes: impl Fn(&T) -> usize) -> T {
-        let Some(chosen) = &self.expected else { return encode() };
-        let begin_ns = (self.goal.mode == Mode::Performance).then(core_speed::thread_ns);
+    pub fn encode_and_learn<T>(
+        &self,
+        raw_bytes: usize,
+        encode: impl FnOnce() -> T,
+        stored_bytes: impl Fn(&T) -> usize,
+    ) -> T {
+        let is_timed = self.goal.mode == Mode::Performance && self.encoding.compression != Compression::None;
+        let begin_ns = is_timed.then(core_speed::thread_ns);
         let encoded = encode();
         let per_byte = |value: f32| value / raw_bytes.max(1) as f32;
         let encode_ns = begin_ns.map(|begin_ns| per_byte((core_speed::thread_ns() - begin_ns) as f32));
-        let gave = Gave { share: per_byte(stored_bytes(&encoded) as f32), encode_ns };
-        CHOICES.with_borrow_mut(|choices| choices.learn(chosen, &gave, &self.goal, raw_bytes));
+        let result = EncodingResult { share: per_byte(stored_bytes(&encoded) as f32), encode_ns };
+        CHOICES.with_borrow_mut(|choices| match &self.expected {
+            Some(chosen) => choices.learn(chosen, &result, &self.goal, raw_bytes),
+            None => choices.count(&self.goal, &result, raw_bytes),
+        });
         encoded
     }
 }
@@ -216,7 +231,7 @@ mod tests {
                 let choice = choose(mode, &raw, Data::default());
                 let encode =
                     || filter::with_filtered(&choice.encoding, &raw, |raw| codec::encode(&choice.encoding, raw));
-                choice.carry_out(raw.len(), encode, |stored| stored.as_ref().map_or(raw.len(), Vec::len));
+                choice.encode_and_learn(raw.len(), encode, |stored| stored.as_ref().map_or(raw.len(), Vec::len));
                 last = choice.encoding.compression;
             }
             assert!(matches!(last, policy::Compression::Pco { .. }), "{mode:?}: {last:?}");

@@ -1,5 +1,5 @@
 //! Bytes to segments to fingerprints to encoded blocks, and back. No I/O, but that `core_speed` reads a
-//! clock, and `core_energy` the processors' counters of energy, once a process.
+//! thread's processor time, and `core_energy` the processors' counters of energy, once a process.
 //!
 //! Reading order is the path of a byte: [`Cutter`] finds where segments end, [`fingerprint`] identifies them, and
 //! [`BlockBuilder`] compresses neighbours together, `filter` before `codec`; [`decode`] and [`decode_verified`] reverse it.

@@ -59,9 +59,8 @@ impl MadePowercap {
                     std::thread::sleep(UPDATE_INTERVAL);
                 }
             });
-            let done = work(&meter);
-            is_over.store(true, Ordering::Relaxed);
-            done
+            let _ends = SetOnDrop(&is_over);
+            work(&meter)
         })
     }
 
@@ -74,6 +73,15 @@ impl MadePowercap {
 impl Drop for MadePowercap {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Ends the counting also where the work panics.
+struct SetOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The model that predicts what each candidate makes of a block: a forest, as its file has it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use format::{CandidateEncoding, Model, ModelNode, ModelTree};
@@ -39,19 +40,34 @@ pub fn built_in_model() -> Vec<u8> {
     decoded.expect("the built-in model is sound")
 }
 
+static NUMBER: AtomicU64 = AtomicU64::new(0);
 static IN_USE: RwLock<Option<Arc<Forest>>> = RwLock::new(None);
 
 /// Takes a model file's bytes for all that this process chooses from now on. An error says why it is of no use, and the one in use
 /// stays.
 pub fn use_model(bytes: &[u8]) -> Result<()> {
-    let forest = Arc::new(read(bytes)?);
-    *IN_USE.write().unwrap_or_else(PoisonError::into_inner) = Some(forest);
+    use_forest(Some(Arc::new(read(bytes)?)));
     Ok(())
 }
 
 /// Chooses by the built-in model from now on.
 pub fn use_built_in_model() {
-    *IN_USE.write().unwrap_or_else(PoisonError::into_inner) = None;
+    use_forest(None);
+}
+
+fn use_forest(forest: Option<Arc<Forest>>) {
+    *IN_USE.write().unwrap_or_else(PoisonError::into_inner) = forest;
+    NUMBER.fetch_add(1, Ordering::Release);
+}
+
+/// Returns another number for each model that was in use: what was learned of one is of no use for the next.
+pub(crate) fn number() -> u64 {
+    NUMBER.load(Ordering::Acquire)
+}
+
+/// Makes the model ready, which takes a millisecond the first time.
+pub(crate) fn prepare() {
+    in_use();
 }
 
 /// Returns a forest of these examples' features and outputs as the bytes of a model file.

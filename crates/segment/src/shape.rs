@@ -14,12 +14,12 @@ const SAME_STEP: f32 = 0.7;
 
 /// Returns what the bytes look like; elements are named as whole numbers, since only their length is found.
 pub fn found(raw: &[u8]) -> Data {
-    Recent::default().found(raw, false)
+    RecentRecords::default().found(raw, false)
 }
 
 /// The records of the last block, which are looked for first in the next ones where two searches in a row found the same.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Recent {
+pub(crate) struct RecentRecords {
     records: Option<Records>,
     /// For so many blocks more; then all lengths are looked at again.
     left: u32,
@@ -28,7 +28,7 @@ pub(crate) struct Recent {
 /// All lengths are looked at once in so many blocks.
 const SEARCH_EVERY: u32 = 16;
 
-impl Recent {
+impl RecentRecords {
     /// As [`found`]; of big-endian numbers where that is said.
     pub fn found(&mut self, raw: &[u8], is_big_endian: bool) -> Data {
         let Some((begin, window)) = record::window(raw) else { return Data::default() };
@@ -49,7 +49,7 @@ impl Recent {
         let found = record::found(window);
         let bytes = |records: Option<Records>| records.map(|records| records.bytes);
         let is_confirmed = found.is_some() && bytes(found) == bytes(self.records);
-        *self = Recent { records: found, left: if is_confirmed { SEARCH_EVERY - 1 } else { 0 } };
+        *self = RecentRecords { records: found, left: if is_confirmed { SEARCH_EVERY - 1 } else { 0 } };
         self.records
     }
 }
@@ -108,7 +108,7 @@ mod tests {
     use crate::random::{field, random_bytes, text};
 
     fn found_big_endian(raw: &[u8]) -> Data {
-        Recent::default().found(raw, true)
+        RecentRecords::default().found(raw, true)
     }
 
     fn floats(count: usize, bytes: impl Fn(f64) -> Vec<u8>) -> Vec<u8> {

@@ -165,6 +165,8 @@ impl Node {
         let node = self.clone();
         threads.push(std::thread::Builder::new().name("leases".into()).spawn(move || maintenance::keep_leases(&node))?);
         let node = self.clone();
+        threads.push(std::thread::Builder::new().name("model".into()).spawn(move || model_watch::follow(&node))?);
+        let node = self.clone();
         threads
             .push(std::thread::Builder::new().name("sync".into()).spawn(move || maintenance::schedule_syncs(&node))?);
         for (queue, count) in

@@ -5,32 +5,31 @@ use std::time::{Duration, Instant};
 
 use repository::{ModelChange, Repository};
 
+use super::Node;
+
 /// How often the file is looked at.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
+/// How soon the thread notices that the node stops.
+const PAUSE: Duration = Duration::from_millis(50);
 
-pub(super) struct ModelWatch {
-    checked: Instant,
+/// Follows the file until the node stops, in a thread of its own, since it waits for the disk.
+pub(super) fn follow(node: &Node) {
+    let mut checked = Instant::now();
+    while !node.is_stopping() {
+        std::thread::sleep(PAUSE);
+        if checked.elapsed() >= CHECK_INTERVAL {
+            check(&node.repository);
+            checked = Instant::now();
+        }
+    }
 }
 
-impl ModelWatch {
-    /// Watches a model that was read just now.
-    pub fn begin() -> Self {
-        ModelWatch { checked: Instant::now() }
-    }
-
-    /// Takes another model if there is one, and logs what became of it. It waits for the disk when the file is due.
-    pub fn check_when_due(&mut self, repository: &Repository) {
-        if self.checked.elapsed() < CHECK_INTERVAL {
-            return;
-        }
-        self.checked = Instant::now();
-        match repository.reload_model() {
-            ModelChange::None => {}
-            ModelChange::Replaced => tracing::info!("codecs are chosen by the model that the store has now"),
-            ModelChange::Removed => {
-                tracing::info!("codecs are chosen by the built-in model: the store's was removed");
-            }
-            ModelChange::Refused(why) => tracing::warn!("{why}"),
-        }
+/// Takes another model if there is one, and logs what became of it.
+fn check(repository: &Repository) {
+    match repository.reload_model() {
+        ModelChange::None => {}
+        ModelChange::Replaced => tracing::info!("codecs are chosen by the model that the store has now"),
+        ModelChange::Removed => tracing::info!("codecs are chosen by the built-in model: the store's was removed"),
+        ModelChange::Refused(why) => tracing::warn!("{why}"),
     }
 }

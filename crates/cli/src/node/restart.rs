@@ -25,7 +25,6 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use transfer::Server;
 
 use super::Node;
-use super::model_watch::ModelWatch;
 use crate::log;
 
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
@@ -38,11 +37,8 @@ const FLAG: &str = "--begin-anew";
 /// Looks after the node until it stops.
 pub(super) fn watch(node: &Arc<Node>, server: &Server) {
     let address = server.local_address();
-    // By this thread, which may wait for the store's disk: a restart would wait for it, too.
-    let mut model = ModelWatch::begin();
     while !node.is_stopping() {
         std::thread::sleep(CHECK_INTERVAL);
-        model.check_when_due(&node.repository);
         if let Some(why) = node.repository.displaced() {
             end(node, server, &why);
         }

@@ -81,7 +81,10 @@ fn a_node_follows_its_stores_model_and_refuses_a_damaged_one() {
     train(noise.as_os_str(), &store).expect(0);
     puts.wait_for(|bytes| bytes > 2 * built_in);
     assert_eq!(warnings(&log), 0);
-    fs::write(&model, "no model").unwrap();
+    // Under another name first: the node looks while it is written.
+    let draft = store.path("draft");
+    fs::write(&draft, "no model").unwrap();
+    fs::rename(&draft, &model).unwrap();
     let deadline = Instant::now() + NOTICED_WITHIN;
     while warnings(&log) == 0 {
         assert!(Instant::now() < deadline, "the node did not look at its store's model");

@@ -1,13 +1,14 @@
 //! What mode `performance` may lose: blocks never take much longer in all than if they were stored as they are.
 
-use super::choice::{Gave, Goal};
+use super::choice::{EncodingResult, Goal};
 use super::mode::{Mode, Outcome};
 
 /// Of the time that blocks take as they are, looks and encodings that save nothing may take so much in all.
-const LOST: f32 = 0.015;
-/// What may be lost before anything was earned, and what is kept at most, so that a long run of blocks which lose is not paid for by those that gained
-/// before (ns).
-const FIRST_NS: f32 = 0.2e6;
+const MAX_LOSS_SHARE: f32 = 0.015;
+/// What may be lost before anything was earned (ns).
+const INITIAL_NS: f32 = 0.2e6;
+/// What is kept at most, so that a long run of blocks which lose is not paid for by those that gained before; and owed at most, since a time that was
+/// measured wrong must not stop compression for long (ns).
 const MAX_NS: f32 = 2e6;
 
 /// Of a first look, as the model's times are (ns).
@@ -21,23 +22,23 @@ pub(super) struct Allowance {
 
 impl Default for Allowance {
     fn default() -> Self {
-        Allowance { ns: FIRST_NS }
+        Allowance { ns: INITIAL_NS }
     }
 }
 
 impl Allowance {
-    /// Earns by a block of so many bytes, and spends on a first look at it; returns `false` where it may not be looked at. Other modes
-    /// may: they give time for bytes.
-    pub fn may_look(&mut self, goal: &Goal, raw_bytes: usize) -> bool {
+    /// Earns by a block of so many bytes, and pays for a first look at it; returns `false` where nothing is left for one. Other modes
+    /// always look: they give time for bytes.
+    pub fn take_first_look(&mut self, goal: &Goal, raw_bytes: usize) -> bool {
         if goal.mode != Mode::Performance {
             return true;
         }
-        self.add(LOST * as_it_is_ns(goal) * raw_bytes as f32);
-        let may_look = self.ns >= 0.0;
-        if may_look {
+        self.add(MAX_LOSS_SHARE * as_it_is_ns(goal) * raw_bytes as f32);
+        let is_affordable = self.ns >= 0.0;
+        if is_affordable {
             self.add(-GLANCE_NS * goal.slowness / goal.conditions.cores);
         }
-        may_look
+        is_affordable
     }
 
     /// Pays for a close look, which took so long.
@@ -47,14 +48,14 @@ impl Allowance {
         }
     }
 
-    /// Settles what a block saved or lost that was not stored as it is.
-    pub fn settle(&mut self, goal: &Goal, gave: &Gave, raw_bytes: usize) {
-        let Some(encode_ns) = gave.encode_ns.filter(|_| goal.mode == Mode::Performance) else { return };
-        self.add((as_it_is_ns(goal) - cost_ns(goal, gave.share, encode_ns)) * raw_bytes as f32);
+    /// Counts what a block saved or lost that was not stored as it is.
+    pub fn count(&mut self, goal: &Goal, result: &EncodingResult, raw_bytes: usize) {
+        let Some(encode_ns) = result.encode_ns.filter(|_| goal.mode == Mode::Performance) else { return };
+        self.add((as_it_is_ns(goal) - cost_ns(goal, result.share, encode_ns)) * raw_bytes as f32);
     }
 
     fn add(&mut self, ns: f32) {
-        self.ns = (self.ns + ns).min(MAX_NS);
+        self.ns = (self.ns + ns).clamp(-MAX_NS, MAX_NS);
     }
 }
 
@@ -88,13 +89,16 @@ mod tests {
             let (goal, mut allowance) = (goal(rate), Allowance::default());
             let (blocks, mut lost_ns) = (2000, 0.0);
             for _ in 0..blocks {
-                if allowance.may_look(&goal, RAW_BYTES) {
+                if allowance.take_first_look(&goal, RAW_BYTES) {
                     allowance.pay_for_look(&goal, 30e3);
                     lost_ns += GLANCE_NS + 30e3;
                 }
             }
             let as_they_are_ns = blocks as f32 * RAW_BYTES as f32 * 1e9 / rate;
-            assert!(lost_ns < 1.1 * LOST * as_they_are_ns + FIRST_NS, "{rate}: {lost_ns} of {as_they_are_ns}");
+            assert!(
+                lost_ns < 1.1 * MAX_LOSS_SHARE * as_they_are_ns + INITIAL_NS,
+                "{rate}: {lost_ns} of {as_they_are_ns}"
+            );
             assert!(lost_ns > 0.005 * as_they_are_ns, "{rate}: {lost_ns} of {as_they_are_ns}");
         }
     }
@@ -102,10 +106,10 @@ mod tests {
     #[test]
     fn an_encoding_that_takes_longer_than_it_saves_is_paid_for_by_the_next_blocks() {
         let (goal, mut allowance) = (goal(1e9), Allowance::default());
-        allowance.settle(&goal, &Gave { share: 0.9, encode_ns: Some(1.5) }, RAW_BYTES);
-        let looked = (0..100).filter(|_| allowance.may_look(&goal, RAW_BYTES)).count();
+        allowance.count(&goal, &EncodingResult { share: 0.9, encode_ns: Some(1.5) }, RAW_BYTES);
+        let looked = (0..100).filter(|_| allowance.take_first_look(&goal, RAW_BYTES)).count();
         assert!((5..40).contains(&looked), "{looked}");
-        allowance.settle(&goal, &Gave { share: 0.01, encode_ns: Some(0.1) }, 64 * RAW_BYTES);
-        assert!((0..100).all(|_| allowance.may_look(&goal, RAW_BYTES)));
+        allowance.count(&goal, &EncodingResult { share: 0.01, encode_ns: Some(0.1) }, 64 * RAW_BYTES);
+        assert!((0..100).all(|_| allowance.take_first_look(&goal, RAW_BYTES)));
     }
 }

@@ -1,4 +1,4 @@
-//! Chooses a candidate for each block: by what a model predicts, corrected by what blocks like it gave.
+//! Chooses a candidate for each block: by what a model predicts, corrected by what blocks like it result.
 //!
 //! Blocks that look alike are a *class*. For each class it is remembered how far the candidates that were tried are from
 //! their predictions. Trying costs time, which is earned by encoding: a share of it, and of a new class the time of one
@@ -55,15 +55,15 @@ pub struct Chosen {
 
 impl Chosen {
     /// Returns the base-2 logarithm of how many times as long as predicted the block took.
-    fn log_slowness(&self, gave: &Gave) -> Option<f32> {
-        let encode_ns = gave.encode_ns.filter(|_| self.candidate >= FIRST_TIMED)?;
+    fn log_slowness(&self, result: &EncodingResult) -> Option<f32> {
+        let encode_ns = result.encode_ns.filter(|_| self.candidate >= FIRST_TIMED)?;
         Some((encode_ns / self.predicted_ns).clamp(MIN_SLOWNESS, MAX_SLOWNESS).log2())
     }
 }
 
-/// What a choice gave of a whole block.
+/// What encoding a whole block gave.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Gave {
+pub struct EncodingResult {
     /// Stored / raw bytes.
     pub share: f32,
     /// By one core, a raw byte; `None` where it was not measured.
@@ -127,6 +127,8 @@ pub struct Choices {
     /// Base-2 logarithm of how many times as long as predicted blocks take.
     log_slowness: f32,
     allowance: Allowance,
+    /// Of whose predictions all this was learned.
+    model: u64,
     /// That were looked at closely.
     blocks: u64,
 }
@@ -141,9 +143,21 @@ pub struct Goal {
 }
 
 impl Choices {
-    /// Returns whether the next block, of so many bytes, may be looked at; once for each.
-    pub fn may_look(&mut self, goal: &Goal, raw_bytes: usize) -> bool {
-        self.allowance.may_look(goal, raw_bytes)
+    /// Forgets what was learned of another model's predictions.
+    pub fn use_model(&mut self, number: u64) {
+        if self.model != number {
+            *self = Choices { model: number, allowance: self.allowance, ..Choices::default() };
+        }
+    }
+
+    /// Pays for a first look at the next block, of so many bytes; returns `false` where mode `performance` has nothing left for one.
+    pub fn take_first_look(&mut self, goal: &Goal, raw_bytes: usize) -> bool {
+        self.allowance.take_first_look(goal, raw_bytes)
+    }
+
+    /// Counts what a block took and saved that was encoded without a choice.
+    pub fn count(&mut self, goal: &Goal, result: &EncodingResult, raw_bytes: usize) {
+        self.allowance.count(goal, result, raw_bytes);
     }
 
     /// Says how long a close look at a block took, its trials included (nanoseconds).
@@ -195,19 +209,26 @@ impl Choices {
     }
 
     /// Learns what a choice gave of a block of so many bytes.
-    pub fn learn(&mut self, chosen: &Chosen, gave: &Gave, goal: &Goal, raw_bytes: usize) {
+    pub fn learn(&mut self, chosen: &Chosen, result: &EncodingResult, goal: &Goal, raw_bytes: usize) {
         if chosen.candidate > 0 {
-            self.allowance.settle(goal, gave, raw_bytes);
+            self.allowance.count(goal, result, raw_bytes);
         }
         let Some(class) = self.classes.iter_mut().find(|class| class.number == chosen.class) else { return };
-        let log_share = gave.share.max(MIN_SHARE).log2();
+        let log_share = result.share.max(MIN_SHARE).log2();
         let expected = class.log_share(chosen.candidate, chosen.predicted);
         class.learn(chosen.candidate, log_share - chosen.predicted);
         let mut is_unexpected = (log_share - expected).abs() > UNEXPECTED;
-        if let Some(log_slowness) = chosen.log_slowness(gave) {
-            is_unexpected |= (log_slowness - class.log_slowness).abs() > UNEXPECTED_TIME;
-            class.learn_slowness(log_slowness);
-            self.log_slowness += FOLLOWING_OF_TIMES * (log_slowness - self.log_slowness);
+        match chosen.log_slowness(result) {
+            Some(log_slowness) => {
+                is_unexpected |= (log_slowness - class.log_slowness).abs() > UNEXPECTED_TIME;
+                class.learn_slowness(log_slowness);
+                self.log_slowness += FOLLOWING_OF_TIMES * (log_slowness - self.log_slowness);
+            }
+            // Nothing is measured any more: that it was slow once is forgotten.
+            None => {
+                class.log_slowness -= FOLLOWING_OF_TIMES * class.log_slowness;
+                self.log_slowness -= FOLLOWING_OF_TIMES * self.log_slowness;
+            }
         }
         if is_unexpected {
             self.recent.retain(|recent| recent.chosen != *chosen);
@@ -331,7 +352,7 @@ mod tests {
             let chosen = choose(&mut choices, &predictions, &mut none);
             choices.learn(
                 &chosen,
-                &Gave { share: if chosen.candidate == SHUFFLED { 0.9 } else { 0.5 }, encode_ns: None },
+                &EncodingResult { share: if chosen.candidate == SHUFFLED { 0.9 } else { 0.5 }, encode_ns: None },
                 &GOAL,
                 BLOCK_BYTES,
             );
@@ -365,7 +386,7 @@ mod tests {
             assert_eq!(chosen.candidate, SHUFFLED, "block {block}");
             choices.learn(
                 &chosen,
-                &Gave { share: if block < 3 { 0.5 } else { 0.59 }, encode_ns: None },
+                &EncodingResult { share: if block < 3 { 0.5 } else { 0.59 }, encode_ns: None },
                 &GOAL,
                 BLOCK_BYTES,
             );
@@ -383,7 +404,7 @@ mod tests {
         choices.choose((other, moved), &predictions, &GOAL, &mut none);
         assert_eq!(choices.recall(&GLANCE), Some(earlier));
         let expected = choices.classes[0].log_share(SHUFFLED, -1.5);
-        choices.learn(&earlier, &Gave { share: 0.9, encode_ns: None }, &GOAL, BLOCK_BYTES);
+        choices.learn(&earlier, &EncodingResult { share: 0.9, encode_ns: None }, &GOAL, BLOCK_BYTES);
         assert_eq!(choices.recall(&GLANCE), None);
         assert!(choices.classes[0].log_share(SHUFFLED, -1.5) > expected + 0.2);
     }
@@ -415,11 +436,43 @@ mod tests {
                     choices.choose((GLANCE, LIKENESS), &predicted((-0.5, 0.01), (-1.2, 0.01)), &goal, &mut block)
                 });
                 let share = if chosen.candidate == SHUFFLED { 0.43 } else { 1.0 };
-                choices.learn(&chosen, &Gave { share, encode_ns: Some(encode_ns) }, &goal, BLOCK_BYTES);
+                choices.learn(&chosen, &EncodingResult { share, encode_ns: Some(encode_ns) }, &goal, BLOCK_BYTES);
                 last = chosen.candidate;
             }
             assert_eq!(last == 0, is_left, "{encode_ns} ns a byte: {last}");
         }
+    }
+
+    #[test]
+    fn what_was_slow_once_is_tried_again() {
+        let conditions = Conditions { bytes_per_second: 200e6, ..CONDITIONS };
+        let goal = Goal { mode: Mode::Performance, conditions, slowness: 1.0 };
+        let mut choices = Choices::default();
+        let mut last = 0;
+        for number in 0..400 {
+            let encode_ns = if number < 20 { 9.0 } else { 2.0 };
+            let chosen = choices.recall(&GLANCE).unwrap_or_else(|| {
+                let mut block = Block(&|_| 0.4, Vec::new());
+                choices.choose((GLANCE, LIKENESS), &predicted((-0.5, 0.01), (-1.2, 0.01)), &goal, &mut block)
+            });
+            let share = if chosen.candidate == SHUFFLED { 0.43 } else { 1.0 };
+            choices.learn(&chosen, &EncodingResult { share, encode_ns: Some(encode_ns) }, &goal, BLOCK_BYTES);
+            last = chosen.candidate;
+        }
+        assert_eq!(last, SHUFFLED);
+    }
+
+    #[test]
+    fn another_models_errors_are_forgotten() {
+        let mut choices = Choices::default();
+        choices.use_model(1);
+        let mut none = Block(&|_| panic!("tried"), Vec::new());
+        let chosen = choose(&mut choices, &predicted((-1.0, 0.01), (-1.2, 0.01)), &mut none);
+        choices.learn(&chosen, &EncodingResult { share: 0.9, encode_ns: None }, &GOAL, BLOCK_BYTES);
+        choices.use_model(1);
+        assert_eq!(choices.classes.len(), 1);
+        choices.use_model(2);
+        assert_eq!(choose(&mut choices, &predicted((-1.0, 0.01), (-1.2, 0.01)), &mut none), chosen);
     }
 
     #[test]
@@ -428,7 +481,7 @@ mod tests {
         let mut predictions = predicted((-1.0, 0.01), (-1.2, 0.01));
         predictions[PLAIN] = None;
         let chosen = choose(&mut choices, &predictions, &mut Block(&|_| panic!("tried"), Vec::new()));
-        choices.learn(&chosen, &Gave { share: 1.0, encode_ns: None }, &GOAL, BLOCK_BYTES);
+        choices.learn(&chosen, &EncodingResult { share: 1.0, encode_ns: None }, &GOAL, BLOCK_BYTES);
         let mut block = Block(&|_| 0.5, Vec::new());
         assert_eq!(choose(&mut choices, &predictions, &mut block).candidate, SHUFFLED);
         assert_eq!(block.1, [SHUFFLED]);
@@ -493,12 +546,12 @@ mod tests {
                 looks += 1;
                 choose(&mut choices, &predictions, &mut Block(&|_| panic!("tried"), Vec::new()))
             });
-            choices.learn(&chosen, &Gave { share: 0.36, encode_ns: None }, &GOAL, BLOCK_BYTES);
+            choices.learn(&chosen, &EncodingResult { share: 0.36, encode_ns: None }, &GOAL, BLOCK_BYTES);
         }
         assert!((20..50).contains(&looks), "{looks}");
         assert_eq!(choices.recall(&Glance { log_collisions: 3.0, ..GLANCE }), None);
         let chosen = choose(&mut choices, &predictions, &mut Block(&|_| panic!("tried"), Vec::new()));
-        choices.learn(&chosen, &Gave { share: 0.9, encode_ns: None }, &GOAL, BLOCK_BYTES);
+        choices.learn(&chosen, &EncodingResult { share: 0.9, encode_ns: None }, &GOAL, BLOCK_BYTES);
         assert_eq!(choices.recall(&GLANCE), None);
     }
 }

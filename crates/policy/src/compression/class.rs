@@ -178,7 +178,7 @@ impl Class {
         let blocks = std::mem::take(&mut self.blocks_since_look).max(1);
         self.blocks += blocks;
         if self.blocks >= FORGOTTEN_AFTER_BLOCKS {
-            (self.tried, self.bias) = ([None; CANDIDATES.len()], 0.0);
+            (self.tried, self.bias, self.log_slowness) = ([None; CANDIDATES.len()], 0.0, 0.0);
             self.blocks = KNOWN_AFTER_BLOCKS;
         }
         blocks
