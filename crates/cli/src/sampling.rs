@@ -54,6 +54,15 @@ pub struct Sampled<T> {
 }
 
 impl<T> Sampled<T> {
+    /// Fails when more blocks are missing than were read: what was made of the others says little of the data.
+    pub fn check_mostly_read(&self) -> anyhow::Result<()> {
+        if self.made.len() * 2 >= self.wanted {
+            return Ok(());
+        }
+        let (read, blocks) = (self.made.len(), shown::count(self.wanted as u64, "block"));
+        Err(Incomplete(format!("only {read} of {blocks} could be read, and nothing was written")).into())
+    }
+
     /// Fails when blocks are missing, whose files were named already.
     pub fn check_complete(&self) -> anyhow::Result<()> {
         let missing = self.wanted - self.made.len();

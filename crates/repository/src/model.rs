@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use format::MAX_MODEL_BYTES;
 
@@ -21,8 +22,9 @@ pub const MODEL_FILE: &str = "compression.model";
 pub fn write_model(path: &Path, bytes: &[u8]) -> Result<()> {
     let settings = read_settings(path)?;
     let file = path.join(MODEL_FILE);
-    // Of this process: two that train at once do not write into each other's.
-    let draft = path.join(format!("{MODEL_FILE}.{}.new", std::process::id()));
+    // Two that train at once do not write into each other's; in containers their processes may have the same number.
+    let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let draft = path.join(format!("{MODEL_FILE}.{}-{begun}.new", std::process::id()));
     let write = || -> std::io::Result<()> {
         let mut to = Permissions::of(path, &settings).create_file(&draft, OpenMode::Emptied)?;
         to.write_all(bytes)?;

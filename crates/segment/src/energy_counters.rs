@@ -3,6 +3,7 @@
 //! Since Linux 5.10 only root may read them, as what a program computes shows in them (CVE-2020-8694).
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -91,8 +92,14 @@ impl Package {
     }
 }
 
+const MAX_NUMBER_BYTES: u64 = 64;
+
 fn number(path: &Path) -> Option<u64> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
+    let mut text = String::new();
+    // What is no such file, as a pipe, is not waited for.
+    let file = fs::metadata(path).ok().filter(|found| found.is_file()).and_then(|_| fs::File::open(path).ok())?;
+    file.take(MAX_NUMBER_BYTES).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
 }
 
 #[cfg(test)]

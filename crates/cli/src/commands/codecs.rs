@@ -4,6 +4,8 @@ mod core_watts;
 mod document;
 mod table;
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use format::Mode;
@@ -13,6 +15,7 @@ use policy::compression::Conditions;
 use core_watts::CoreWatts;
 
 use crate::byte_size;
+use crate::failure::misuse;
 use crate::output::Output;
 use crate::picture::{self, Picture};
 use crate::progress::Progress;
@@ -38,6 +41,9 @@ pub struct Arguments {
     /// Blocks to draw; of each file at least one is
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     blocks: u32,
+    /// Let the modes choose by this model, which `thalweg train` wrote (STORE/compression.model), and not by the built-in one
+    #[arg(long, value_name = "FILE")]
+    model: Option<PathBuf>,
     /// What mode `performance` sends over, in a second: 512K, 100M or 1.5G (KiB, MiB, GiB); may be given several times
     #[arg(long, value_name = "RATE", default_value = "100M", value_parser = link)]
     link: Vec<u64>,
@@ -55,6 +61,7 @@ fn link(text: &str) -> Result<u64, String> {
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let blocks = draw_blocks(&arguments.data, arguments.blocks)?;
     check_pictures(&arguments.plot, &blocks)?;
+    arguments.model.as_deref().map_or(Ok(()), use_model)?;
     // Before anything else keeps cores busy.
     let core_watts = CoreWatts::of_machine();
     let runs = runs(&arguments.link, core_watts);
@@ -68,6 +75,25 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     output.document(&document::document(&results))?;
     table::lines(&results).iter().try_for_each(|line| output.line(line))?;
     sampled.check_complete()
+}
+
+/// Lets this process choose by a model file.
+fn use_model(file: &Path) -> anyhow::Result<()> {
+    let read = || -> std::io::Result<Vec<u8>> {
+        if !std::fs::metadata(file)?.is_file() {
+            return Err(std::io::Error::other("it is no regular file"));
+        }
+        let mut bytes = Vec::new();
+        File::open(file)?.take(format::MAX_MODEL_BYTES as u64 + 1).read_to_end(&mut bytes).map(|_| bytes)
+    };
+    let why = match read() {
+        Ok(bytes) => match segment::use_model(&bytes) {
+            Ok(()) => return Ok(()),
+            Err(error) => error.to_string(),
+        },
+        Err(error) => error.to_string(),
+    };
+    misuse!(InputFile: "{}: {why}; `thalweg train DATA --model FILE` makes a model", shown::local(file))
 }
 
 /// Finds out before the work whether the pictures can be written.

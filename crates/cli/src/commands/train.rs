@@ -47,6 +47,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     // Each is timed by what its thread computes.
     let sampled = on_all_cores(blocks, output, &progress, laboratory::measure)?;
     progress.finish();
+    sampled.check_mostly_read()?;
     let bytes = segment::model_file(&laboratory::fit(&sampled.made))?;
     target.write(&bytes)?;
     let target = target.file();

@@ -90,6 +90,23 @@ fn energy_says_where_its_watts_are_from() {
 }
 
 #[test]
+fn modes_choose_by_the_model_that_is_named() {
+    let (folder, elsewhere) = (data(), TempDir::new().unwrap());
+    let path = |name: &str| elsewhere.path().join(name).to_str().unwrap().to_owned();
+    let (noise, model, garbage) = (path("noise"), path("model"), path("garbage"));
+    fs::write(&noise, random::Random::new(9).bytes(4 << 20)).unwrap();
+    fs::write(&garbage, "no model").unwrap();
+    run(&["train", &noise, "--model", &model, "--blocks", "16"]).expect(0);
+    let chosen_bytes =
+        |options: &[&str]| codecs(folder.path(), options).json()["modes"]["energy"]["chosen_bytes"].as_u64();
+    assert!(chosen_bytes(&["--json", "--model", &model]) > chosen_bytes(&["--json"]));
+    for of_no_use in [garbage, path("missing"), path("")] {
+        let refused = run(&["codecs", folder.path().to_str().unwrap(), "--model", &of_no_use]).expect(2);
+        assert!(refused.stderr.contains("[TW-108]"), "{}", refused.stderr);
+    }
+}
+
+#[test]
 fn pictures_are_well_formed() {
     let (folder, drawn) = (data(), TempDir::new().unwrap());
     let [svg, png] = ["all.svg", "all.png"].map(|name| drawn.path().join(name));

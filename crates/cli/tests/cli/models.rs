@@ -203,3 +203,28 @@ fn a_node_that_goes_away_ends_the_training() {
     assert!(ended.stderr.lines().last().unwrap().contains("no server answers"), "{}", ended.stderr);
     assert!(!model.exists());
 }
+
+#[test]
+fn a_model_of_little_of_the_data_takes_no_ones_place() {
+    let store = Store::new();
+    let file = noise(&store);
+    store.put(&file, "noise");
+    train(file.as_os_str(), &store).expect(0);
+    let model = store.directory().join("compression.model");
+    let before = fs::read(&model).unwrap();
+    let containers = walk(&store.directory().join("containers"));
+    for container in &containers {
+        let mut bytes = fs::read(container).unwrap();
+        bytes.iter_mut().step_by(40_000).skip(1).for_each(|byte| *byte ^= 1);
+        fs::write(container, bytes).unwrap();
+    }
+    let stored = format!("{}::noise", store.directory().display());
+    let ended = train(OsStr::new(&stored), &store);
+    assert_ne!(ended.code, Some(0), "{}", ended.stderr);
+    assert_eq!(fs::read(&model).unwrap(), before);
+}
+
+fn walk(directory: &Path) -> Vec<PathBuf> {
+    let entries = directory.read_dir().unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { walk(&path) } else { vec![path] }).collect()
+}

@@ -57,7 +57,7 @@ fn encoding((mark, name): (char, String), total: &Total, results: &Results) -> S
 fn modes(results: &Results) -> Vec<String> {
     let row = |cells: [String; 9]| {
         let [name, stored, ratio, compress, choosing, oracle, mean, p99, worst] = cells;
-        format!("{name:<23}{stored:>11}{ratio:>8}{compress:>10}{choosing:>10}{oracle:>12}{mean:>8}{p99:>8}{worst:>8}")
+        format!("{name:<23}{stored:>11}{ratio:>10}{compress:>10}{choosing:>10}{oracle:>12}{mean:>8}{p99:>8}{worst:>8}")
     };
     let words = |words: [&str; 9]| row(words.map(str::to_owned));
     let head = words(["mode", "stored", "ratio", "compress", "choosing", "oracle", "regret", "", ""]);
